@@ -1,0 +1,166 @@
+//! Questions that need the records themselves: time look-ups, and the checks that a topic's settings ask for.
+//!
+//! Off the hot path: they decompress. Work on more than 64 KiB belongs on a helper thread.
+
+use std::fmt;
+
+use base::{Offset, WallTime};
+
+use crate::attributes::TimestampType;
+use crate::batch::BatchView;
+use crate::header::NO_TIMESTAMP;
+use crate::records::{DecodeError, decode_records};
+
+/// A record's place and its timestamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimestampOffset {
+    pub timestamp: WallTime,
+    pub offset: Offset,
+}
+
+/// The first record of `batch` at or after `at`, of those at offset `from` or later: what ListOffsets by time asks for.
+///
+/// # Errors
+/// The records don't decompress within `bytes_limit`, or don't decode.
+pub fn find_timestamp(
+    batch: &BatchView<'_>,
+    at: WallTime,
+    from: Offset,
+    bytes_limit: usize,
+) -> Result<Option<TimestampOffset>, DecodeError> {
+    if batch.header().max_timestamp < at {
+        return Ok(None);
+    }
+    for record in decode_records(batch, bytes_limit)?.records() {
+        let record = record?;
+        if record.timestamp >= at && record.offset >= from {
+            return Ok(Some(TimestampOffset { timestamp: record.timestamp, offset: record.offset }));
+        }
+    }
+    Ok(None)
+}
+
+/// The first record of `batch` that bears the batch's maximum timestamp (KIP-734); `None` when none does, which only a
+/// lying producer or compaction brings about. A batch with append time answers without being decompressed.
+///
+/// # Errors
+/// As [`find_timestamp`].
+pub fn find_max_timestamp(batch: &BatchView<'_>, bytes_limit: usize) -> Result<Option<TimestampOffset>, DecodeError> {
+    let header = batch.header();
+    let timestamp = header.max_timestamp;
+    if header.timestamp_type() == TimestampType::LogAppendTime && header.record_count > 0 {
+        // Every record bears it; compaction keeps the base offset even when its record is gone, and a reader that starts
+        // there meets the first record that is left.
+        return Ok(Some(TimestampOffset { timestamp, offset: header.base_offset }));
+    }
+    for record in decode_records(batch, bytes_limit)?.records() {
+        let record = record?;
+        if record.timestamp == timestamp {
+            return Ok(Some(TimestampOffset { timestamp, offset: record.offset }));
+        }
+    }
+    Ok(None)
+}
+
+/// How far a record's timestamp may lie from the broker's clock: `message.timestamp.before.max.ms` and `after.max.ms`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimestampBounds {
+    pub now: WallTime,
+    pub before_ms_max: i64,
+    pub after_ms_max: i64,
+}
+
+impl TimestampBounds {
+    /// True when `timestamp` lies within the bounds or is "none".
+    #[must_use]
+    pub fn hold(&self, timestamp: WallTime) -> bool {
+        let age_ms = i128::from(self.now.0) - i128::from(timestamp.0);
+        timestamp == NO_TIMESTAMP
+            || (age_ms <= i128::from(self.before_ms_max) && -age_ms <= i128::from(self.after_ms_max))
+    }
+}
+
+/// What a topic's settings demand of each record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RecordRules {
+    /// Only for topics with create time.
+    pub timestamps: Option<TimestampBounds>,
+    /// Compacted topics need keys.
+    pub key_required: bool,
+}
+
+/// Why one record was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RefusalReason {
+    /// `INVALID_TIMESTAMP`.
+    Timestamp { timestamp: WallTime, bounds: TimestampBounds },
+    /// `INVALID_RECORD`.
+    NoKey,
+    /// The record does not say the offset that its place gives it. `INVALID_RECORD`. (Kafka renumbers compressed batches
+    /// of such records and takes uncompressed ones as they are.)
+    OffsetDelta,
+}
+
+impl fmt::Display for RefusalReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timestamp { timestamp, bounds } => {
+                let (first, last) = (
+                    bounds.now.0.saturating_sub(bounds.before_ms_max),
+                    bounds.now.0.saturating_add(bounds.after_ms_max),
+                );
+                write!(f, "the timestamp {timestamp} is not within [{first}, {last}]")
+            }
+            Self::NoKey => f.write_str("a compacted topic takes no record without a key"),
+            Self::OffsetDelta => f.write_str("the records of a batch must be numbered from 0 without gaps"),
+        }
+    }
+}
+
+/// Why the records of a batch were refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RefusedRecords {
+    /// They can't be read. `INVALID_RECORD`.
+    Unreadable(DecodeError),
+    /// The record with this index, counted from 0, breaks a rule; it is the first that does. (Kafka lists all of them.)
+    Record { index: u32, reason: RefusalReason },
+}
+
+impl fmt::Display for RefusedRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => error.fmt(f),
+            Self::Record { index, reason } => write!(f, "record {index}: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for RefusedRecords {}
+
+impl From<DecodeError> for RefusedRecords {
+    fn from(error: DecodeError) -> Self {
+        Self::Unreadable(error)
+    }
+}
+
+/// Reads every record of a produced batch and holds it to `rules`.
+///
+/// # Errors
+/// The records don't decompress within `bytes_limit`, don't decode, or one breaks a rule.
+pub fn check_records(batch: &BatchView<'_>, rules: &RecordRules, bytes_limit: usize) -> Result<(), RefusedRecords> {
+    let decoded = decode_records(batch, bytes_limit)?;
+    for (index, record) in (0u32..).zip(decoded.records()) {
+        let record = record.map_err(DecodeError::from)?;
+        let refuse = |reason| Err(RefusedRecords::Record { index, reason });
+        if record.offset.0 != batch.base_offset().0.wrapping_add(i64::from(index)) {
+            return refuse(RefusalReason::OffsetDelta);
+        }
+        if rules.key_required && record.key.is_none() {
+            return refuse(RefusalReason::NoKey);
+        }
+        if let Some(bounds) = rules.timestamps.filter(|bounds| !bounds.hold(record.timestamp)) {
+            return refuse(RefusalReason::Timestamp { timestamp: record.timestamp, bounds });
+        }
+    }
+    Ok(())
+}
