@@ -57,11 +57,26 @@ pub fn decompress(codec: Compression, input: &[u8], bytes_limit: usize) -> Resul
     }))
 }
 
-fn read_bounded(codec: Compression, decoder: impl Read, bytes_limit: usize) -> Result<Vec<u8>, DecompressError> {
+/// Reads a stream to its end, growing with what comes and never past the limit: beyond it one byte is asked for, to
+/// tell "exactly full" from "too large".
+fn read_bounded(codec: Compression, mut decoder: impl Read, bytes_limit: usize) -> Result<Vec<u8>, DecompressError> {
+    const FIRST_CAPACITY: usize = 4 * base::KIB;
+    let corrupt = |_| DecompressError::Corrupt { codec };
     let mut output = Vec::new();
-    let bytes_read_max = u64::try_from(bytes_limit).unwrap_or(u64::MAX).saturating_add(1);
-    decoder.take(bytes_read_max).read_to_end(&mut output).map_err(|_| DecompressError::Corrupt { codec })?;
-    if output.len() > bytes_limit { Err(DecompressError::TooLarge { bytes_limit }) } else { Ok(output) }
+    let mut capacity = FIRST_CAPACITY.min(bytes_limit);
+    loop {
+        let room = capacity - output.len();
+        output.reserve_exact(room);
+        let read = decoder.by_ref().take(room as u64).read_to_end(&mut output).map_err(corrupt)?;
+        if read < room {
+            return Ok(output);
+        }
+        if capacity == bytes_limit {
+            let more = decoder.read(&mut [0]).map_err(corrupt)?;
+            return if more == 0 { Ok(output) } else { Err(DecompressError::TooLarge { bytes_limit }) };
+        }
+        capacity = capacity.saturating_mul(2).min(bytes_limit);
+    }
 }
 
 /// In one piece into a buffer that is doubled when it was too small, not as a stream: a stream allocates the window that
