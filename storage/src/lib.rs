@@ -1,1 +1,5 @@
 //! See docs/ARCHITECTURE.md.
+
+pub mod epochs;
+pub mod producer;
+pub mod segment;
