@@ -2,4 +2,9 @@
 
 pub mod epochs;
 pub mod producer;
+pub mod retention;
 pub mod segment;
+pub mod space;
+
+#[cfg(test)]
+mod testing;

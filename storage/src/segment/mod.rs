@@ -3,8 +3,17 @@
 //! Owner: the log, on its shard. A segment is born active with the first batch it takes, is sealed when the log rolls, and dies by
 //! retention, truncation or removal of its log. Only the active one grows.
 
+mod active;
+mod index;
 mod meta;
 mod names;
+mod roll;
 
+pub use active::ActiveSegment;
+pub use index::{ActiveIndex, DamagedIndex, Floor, IndexEntry, IndexWrite, OffsetEntry, TimeEntry};
 pub use meta::{MetaError, SegmentMeta};
 pub use names::{FileKind, file_name, parse_file_name};
+pub use roll::{Incoming, RollLimits, RollReason, jittered_ms, roll_reason};
+
+/// Segment and index files are written in whole blocks of this size, at positions that are multiples of it.
+pub const BLOCK_BYTES: usize = 4096;

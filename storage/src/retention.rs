@@ -1,0 +1,284 @@
+//! Which segments of a log may go: by age, by size, and below the log start. Pure.
+//!
+//! Owner: the log, on its shard; the store's retention loop asks and carries out. Segments go from the front only, whole, and never
+//! above the high watermark.
+//!
+//! Age goes by the largest record timestamp, as in Kafka, but by no later time than the broker's own clock at the segment's last
+//! append: a record from the year 3000 must not keep its segment for ever. A wall clock that jumps pauses deletion by age
+//! ([`ClockGuard`]): deleting a week too early cannot be undone, an hour too late can.
+
+use std::time::Duration;
+
+use base::{Instant, Offset, WallTime};
+
+use crate::segment::SegmentMeta;
+
+/// From the topic's settings; `None` is no limit (−1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RetentionLimits {
+    /// `retention.ms`.
+    pub retention_ms: Option<i64>,
+    /// `retention.bytes`, for each partition.
+    pub retention_bytes: Option<u64>,
+    /// `retention.topic.bytes` divided by the topic's partitions.
+    pub topic_share_bytes: Option<u64>,
+}
+
+impl RetentionLimits {
+    /// What one partition may hold.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        match (self.retention_bytes, self.topic_share_bytes) {
+            (Some(own), Some(share)) => Some(own.min(share)),
+            (own, share) => own.or(share),
+        }
+    }
+}
+
+/// What a log looks like to retention.
+#[derive(Clone, Copy, Debug)]
+pub struct LogExtent<'a> {
+    /// In offset order; the last one is active.
+    pub segments: &'a [SegmentMeta],
+    pub log_start: Offset,
+    pub high_watermark: Offset,
+}
+
+/// What goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RetentionPlan {
+    /// Leading segments to delete.
+    pub segments: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Where the log starts then: not below where it starts now.
+    pub log_start: Offset,
+    /// The active segment is among them: the log rolls first.
+    pub rolls: bool,
+    /// How many of them for their age; then, how many more for size; the rest lie below the log start.
+    pub by_time: usize,
+    pub by_size: usize,
+}
+
+/// Chooses. `now` is `None` while the wall clock is not to be trusted: nothing goes for its age then.
+#[must_use]
+pub fn retention_plan(log: &LogExtent, limits: &RetentionLimits, now: Option<WallTime>) -> RetentionPlan {
+    let mut plan = RetentionPlan { log_start: log.log_start, ..RetentionPlan::default() };
+    let mut bytes_left: u64 = log.segments.iter().map(|segment| segment.bytes).sum();
+    for (index, segment) in log.segments.iter().enumerate() {
+        if segment.is_empty() || segment.end_offset > log.high_watermark {
+            break;
+        }
+        let below_start = segment.end_offset <= log.log_start;
+        let expired = now.zip(limits.retention_ms).is_some_and(|(now, limit)| age_ms(segment, now) > limit);
+        // As in Kafka the log stays at or above its limit: a segment goes for size when what is left is enough without it.
+        let surplus = limits.bytes().is_some_and(|limit| bytes_left - segment.bytes >= limit);
+        match (below_start, expired, surplus) {
+            (true, _, _) => {}
+            (_, true, _) => plan.by_time += 1,
+            (_, _, true) => plan.by_size += 1,
+            _ => break,
+        }
+        bytes_left -= segment.bytes;
+        plan.segments = index + 1;
+        plan.bytes += segment.bytes;
+        plan.log_start = plan.log_start.max(segment.end_offset);
+        plan.rolls |= !segment.sealed;
+    }
+    plan
+}
+
+fn age_ms(segment: &SegmentMeta, now: WallTime) -> i64 {
+    let newest =
+        if segment.max_timestamp.0 >= 0 { segment.max_timestamp.min(segment.last_append) } else { segment.last_append };
+    now.0.saturating_sub(newest.0)
+}
+
+/// Compares the wall clock with the monotonic one and says when the former is not to be trusted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClockGuard {
+    last: Option<(Instant, WallTime)>,
+    distrusted_until: Option<Instant>,
+}
+
+/// What [`ClockGuard::observe`] saw.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// The wall time, to go by.
+    Trusted(WallTime),
+    /// It just went `by_ms` further than time did: to be reported, once.
+    Jumped { by_ms: i64 },
+    /// It jumped less than [`ClockGuard::PAUSE`] ago.
+    Distrusted,
+}
+
+impl Clock {
+    /// For [`retention_plan`].
+    #[must_use]
+    pub fn trusted(self) -> Option<WallTime> {
+        match self {
+            Self::Trusted(wall) => Some(wall),
+            Self::Jumped { .. } | Self::Distrusted => None,
+        }
+    }
+}
+
+impl ClockGuard {
+    /// What slewing and late polls may make of the difference between two observations.
+    pub const TOLERANCE: Duration = Duration::from_secs(60);
+    /// How long deletion by age waits after a jump: time for an operator to see the warning, or for the clock to jump back.
+    pub const PAUSE: Duration = Duration::from_secs(3600);
+
+    /// Takes in both clocks; called at least every few minutes.
+    pub fn observe(&mut self, now: Instant, wall: WallTime) -> Clock {
+        let jumped = self.last.and_then(|(earlier, wall_earlier)| {
+            let passed_ms = i64::try_from(now.since(earlier).as_millis()).unwrap_or(i64::MAX);
+            let by_ms = wall.0.saturating_sub(wall_earlier.0).saturating_sub(passed_ms);
+            (by_ms.unsigned_abs() > Self::TOLERANCE.as_millis() as u64).then_some(by_ms)
+        });
+        self.last = Some((now, wall));
+        if let Some(by_ms) = jumped {
+            self.distrusted_until = Some(now + Self::PAUSE);
+            return Clock::Jumped { by_ms };
+        }
+        if self.distrusted_until.is_some_and(|until| now < until) {
+            return Clock::Distrusted;
+        }
+        self.distrusted_until = None;
+        Clock::Trusted(wall)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A segment of ten records and 100 bytes: the largest timestamp and the broker's clock at the last append.
+    fn segment(index: i64, max_timestamp: i64, last_append: i64) -> SegmentMeta {
+        SegmentMeta {
+            end_offset: Offset(index * 10 + 10),
+            bytes: 100,
+            max_timestamp: WallTime(max_timestamp),
+            last_append: WallTime(last_append),
+            sealed: true,
+            ..SegmentMeta::new(Offset(index * 10), WallTime(0))
+        }
+    }
+
+    fn plan(segments: &[SegmentMeta], start: i64, watermark: i64, limits: RetentionLimits, now: i64) -> (usize, i64) {
+        let log = LogExtent { segments, log_start: Offset(start), high_watermark: Offset(watermark) };
+        let plan = retention_plan(&log, &limits, Some(WallTime(now)));
+        assert_eq!(plan.bytes, 100 * plan.segments as u64);
+        (plan.segments, plan.log_start.0)
+    }
+
+    const NONE: RetentionLimits =
+        RetentionLimits { retention_ms: None, retention_bytes: None, topic_share_bytes: None };
+
+    #[test]
+    fn by_time() {
+        let limits = RetentionLimits { retention_ms: Some(1000), ..NONE };
+        let aged = [segment(0, 10, 10), segment(1, 20, 20), segment(2, 30, 30)];
+        for (now, watermark, expected) in [
+            (1010, 30, (0, 0)),
+            (1011, 30, (1, 10)),
+            (1025, 30, (2, 20)),
+            (9000, 30, (3, 30)),
+            (9000, 29, (2, 20)),
+            (9000, 9, (0, 0)),
+            (-9000, 30, (0, 0)),
+        ] {
+            assert_eq!(plan(&aged, 0, watermark, limits, now), expected, "at {now}");
+        }
+        // A timestamp from the future counts as of its append; none at all, too; an old one as it is.
+        assert_eq!(plan(&[segment(0, i64::MAX, 10)], 0, 10, limits, 1011), (1, 10));
+        assert_eq!(plan(&[segment(0, -1, 10)], 0, 10, limits, 1011), (1, 10));
+        assert_eq!(plan(&[segment(0, 5, 5000)], 0, 10, limits, 1011), (1, 10));
+        // Only from the front.
+        assert_eq!(plan(&[segment(0, 5000, 5000), segment(1, 10, 10)], 0, 20, limits, 1011), (0, 0));
+    }
+
+    #[test]
+    fn by_size_and_share() {
+        let four: Vec<_> = (0..4).map(|index| segment(index, 10, 10)).collect();
+        for (own, share, expected) in [
+            (None, None, (0, 0)),
+            (Some(400), None, (0, 0)),
+            (Some(399), None, (0, 0)),
+            (Some(300), None, (1, 10)),
+            (Some(301), None, (0, 0)),
+            (Some(0), None, (4, 40)),
+            (None, Some(150), (2, 20)),
+            (Some(300), Some(150), (2, 20)),
+            (Some(100), Some(350), (3, 30)),
+        ] {
+            let limits = RetentionLimits { retention_bytes: own, topic_share_bytes: share, ..NONE };
+            assert_eq!(plan(&four, 0, 40, limits, 0), expected, "{own:?} {share:?}");
+        }
+    }
+
+    #[test]
+    fn below_the_log_start_and_the_active_one() {
+        let three: Vec<_> = (0..3).map(|index| segment(index, 10, 10)).collect();
+        assert_eq!(plan(&three, 19, 30, NONE, 0), (1, 19), "a segment that holds the start stays");
+        assert_eq!(plan(&three, 20, 30, NONE, 0), (2, 20));
+        let mut with_active = three.clone();
+        with_active[2].sealed = false;
+        let limits = RetentionLimits { retention_ms: Some(0), ..NONE };
+        let log = LogExtent { segments: &with_active, log_start: Offset(0), high_watermark: Offset(30) };
+        let plan = retention_plan(&log, &limits, Some(WallTime(50)));
+        assert_eq!((plan.segments, plan.rolls, plan.by_time), (3, true, 3));
+        assert_eq!(retention_plan(&log, &limits, None).segments, 0, "the clock is not trusted");
+        let empty = [SegmentMeta::new(Offset(0), WallTime(0))];
+        let log = LogExtent { segments: &empty, log_start: Offset(0), high_watermark: Offset(0) };
+        assert_eq!(retention_plan(&log, &limits, Some(WallTime(50))).segments, 0, "nothing to roll");
+    }
+
+    #[test]
+    fn clocks_that_jump() {
+        let second = |s: u64| Instant(s * 1_000_000_000);
+        let mut guard = ClockGuard::default();
+        assert_eq!(guard.observe(second(0), WallTime(1_000_000)), Clock::Trusted(WallTime(1_000_000)));
+        assert_eq!(guard.observe(second(60), WallTime(1_119_000)), Clock::Trusted(WallTime(1_119_000)), "slewed");
+        assert_eq!(guard.observe(second(120), WallTime(601_179_000)), Clock::Jumped { by_ms: 600_000_000 });
+        assert_eq!(guard.observe(second(180), WallTime(601_239_000)), Clock::Distrusted);
+        assert_eq!(guard.observe(second(240), WallTime(1_299_000)), Clock::Jumped { by_ms: -600_000_000 });
+        assert_eq!(guard.observe(second(3839), WallTime(4_898_000)), Clock::Distrusted);
+        assert_eq!(guard.observe(second(3840), WallTime(4_899_000)), Clock::Trusted(WallTime(4_899_000)));
+        assert!(matches!(guard.observe(second(3841), WallTime(i64::MIN)), Clock::Jumped { .. }));
+        assert!(matches!(guard.observe(second(3842), WallTime(i64::MAX)), Clock::Jumped { .. }));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Whatever the plan, each of its segments had a reason and the first that stays has none.
+        #[test]
+        fn every_segment_that_goes_had_to(
+            times in proptest::collection::vec((-1..300i64, 0..300i64), 1..8),
+            start in 0..90i64, watermark in 0..90i64,
+            retention_ms in proptest::option::of(0..400i64), bytes in proptest::option::of(0..900u64), now in 0..500i64,
+        ) {
+            let segments: Vec<_> = times.iter().enumerate().map(|(index, &(max, last))| segment(index as i64, max, last)).collect();
+            let watermark = watermark.max(start);
+            let limits = RetentionLimits { retention_ms, retention_bytes: bytes, topic_share_bytes: None };
+            let log = LogExtent { segments: &segments, log_start: Offset(start), high_watermark: Offset(watermark) };
+            let plan = retention_plan(&log, &limits, Some(WallTime(now)));
+            let may_go = |index: usize| {
+                let segment = &segments[index];
+                let basis = if segment.max_timestamp.0 < 0 { segment.last_append.0 } else { segment.max_timestamp.0.min(segment.last_append.0) };
+                let rest = (segments.len() - index - 1) as u64 * 100;
+                segment.end_offset.0 <= watermark
+                    && (segment.end_offset.0 <= start
+                        || retention_ms.is_some_and(|limit| now - basis > limit)
+                        || bytes.is_some_and(|limit| rest >= limit))
+            };
+            for index in 0..plan.segments {
+                prop_assert!(may_go(index));
+            }
+            prop_assert!(plan.segments == segments.len() || !may_go(plan.segments));
+            prop_assert!(plan.log_start.0 >= start && plan.log_start.0 <= watermark);
+        }
+    }
+}

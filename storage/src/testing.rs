@@ -1,0 +1,23 @@
+//! Batches for the tests of this crate.
+
+use base::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, WallTime};
+use record::{Attributes, BatchHeader, Compression, HEADER_BYTES};
+
+/// The header of a batch of `records` records in `size_bytes` bytes.
+pub fn header(base: i64, records: i32, size_bytes: usize, max_timestamp: i64) -> BatchHeader {
+    assert!(size_bytes >= HEADER_BYTES);
+    BatchHeader {
+        base_offset: Offset(base),
+        batch_length: (size_bytes - 12) as i32,
+        leader_epoch: LeaderEpoch(1),
+        crc: 0,
+        attributes: Attributes::new(Compression::None),
+        last_offset_delta: records - 1,
+        base_timestamp: WallTime(max_timestamp),
+        max_timestamp: WallTime(max_timestamp),
+        producer_id: ProducerId(-1),
+        producer_epoch: ProducerEpoch(-1),
+        base_sequence: -1,
+        record_count: records,
+    }
+}
