@@ -7,7 +7,15 @@ use crate::{DecodeError, DecodeFault, Decoder, EncodeError, Encoder, ErrorCode};
 /// The longest string that Kafka reads, in bytes.
 pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
-/// The deepest nesting of structs and arrays in a message; one that is deeper, or that contains itself, does not compile.
+/// The deepest nesting of structs and arrays in a message. One that is deeper, or that contains itself, does not compile:
+///
+/// ```compile_fail,E0391
+/// #[derive(Clone, PartialEq, Debug, wire::Wire)]
+/// struct Endless<'a> {
+///     again: wire::Array<'a, Endless<'a>>,
+/// }
+/// const DEPTH: usize = <Endless as wire::Wire>::DEPTH;
+/// ```
 pub const DEPTH_MAX: usize = 16;
 
 /// A value with a form on the wire at the version that the encoder or decoder stands at.

@@ -10,6 +10,25 @@
 //! - Encoding gathers the structure of a frame in one buffer and leaves places for [`Records`] that stay where they are,
 //!   so record bytes travel without a copy ([`Frame::parts`]).
 //!
+//! ```
+//! use base::PartitionIndex;
+//! use wire::messages::{FetchRequest, fetch::{FetchPartition, FetchTopic}};
+//! use wire::{Decoder, Message, RequestHeader, encode_request};
+//!
+//! let partitions = [FetchPartition { partition: PartitionIndex(0), partition_max_bytes: 1 << 20, ..Default::default() }];
+//! let topics = vec![FetchTopic { topic: "orders", partitions: (&partitions).into(), ..Default::default() }];
+//! let request = FetchRequest { max_wait_ms: 500, min_bytes: 1, topics: topics.into(), ..Default::default() };
+//! let frame = encode_request(12, 1, Some("me"), &request, Vec::new())?;
+//!
+//! let mut decoder = Decoder::new(&frame.structure()[wire::LENGTH_BYTES..]);
+//! let header = RequestHeader::decode(&mut decoder)?;
+//! let request = FetchRequest::decode_exact(decoder, header.api_version)?;
+//! for topic in &request.topics {
+//!     assert_eq!((topic.topic, topic.partitions.len()), ("orders", 1));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Invariants: no length from the wire is trusted before it is compared with the bytes that remain; recursion is bounded by
 //! the nesting of the message types, which is checked when they compile ([`DEPTH_MAX`]); no input panics; what was decoded
 //! encodes again at the same version.

@@ -1,0 +1,3 @@
+//! What every fuzz target shares: the bound on memory.
+
+pub mod memory;

@@ -1,0 +1,76 @@
+//! The bodies of the fuzz targets: hostile bytes in, an answer or an error out, never a panic.
+
+#![allow(dead_code, reason = "each program that includes this file runs a part of it")]
+
+use wire::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
+    DeleteTopicsResponse, FetchRequest, FetchResponse, InitProducerIdRequest, InitProducerIdResponse,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+};
+use wire::{ApiKey, Decoder, Encoder, Message, RequestHeader, ResponseHeader};
+
+/// Reads the message; walks it by comparing it with itself as it is encoded and read again. True if it is one.
+macro_rules! read {
+    ($message:ident, $decoder:expr, $version:expr) => {{
+        let bytes_total = $decoder.position() + $decoder.rest().len();
+        match $message::decode_exact($decoder, $version) {
+            Ok(message) => {
+                let mut encoder = Encoder::new();
+                message.encode($version, &mut encoder).expect("what was decoded can be encoded");
+                assert!(encoder.bytes().len() <= bytes_total, "encoding made the message longer");
+                let again = $message::decode_exact(Decoder::new(encoder.bytes()), $version);
+                assert_eq!(again, Ok(message));
+                true
+            }
+            Err(error) => {
+                assert!(error.position <= bytes_total, "an error outside the frame: {error}");
+                false
+            }
+        }
+    }};
+}
+
+/// A frame as a broker gets it. True if it is a request of the protocol.
+pub fn request_decode(frame: &[u8]) -> bool {
+    let mut decoder = Decoder::new(frame);
+    let Ok(header) = RequestHeader::decode(&mut decoder) else { return false };
+    let version = header.api_version;
+    match header.api_key {
+        ApiKey::Produce => read!(ProduceRequest, decoder, version),
+        ApiKey::Fetch => read!(FetchRequest, decoder, version),
+        ApiKey::ListOffsets => read!(ListOffsetsRequest, decoder, version),
+        ApiKey::Metadata => read!(MetadataRequest, decoder, version),
+        ApiKey::ApiVersions => read!(ApiVersionsRequest, decoder, version),
+        ApiKey::CreateTopics => read!(CreateTopicsRequest, decoder, version),
+        ApiKey::DeleteTopics => read!(DeleteTopicsRequest, decoder, version),
+        ApiKey::InitProducerId => read!(InitProducerIdRequest, decoder, version),
+        ApiKey::OffsetForLeaderEpoch => read!(OffsetForLeaderEpochRequest, decoder, version),
+        _ => false,
+    }
+}
+
+/// A frame as a client gets it, behind four bytes that say which request it answers: key and version. True if it is a
+/// response of the protocol.
+pub fn response_decode(input: &[u8]) -> bool {
+    let Some((asked, frame)) = input.split_first_chunk::<4>() else { return false };
+    let key = ApiKey::from_code(i16::from_be_bytes([asked[0], asked[1]]));
+    let Some(key) = key else { return false };
+    let version = i16::from_be_bytes([asked[2], asked[3]]);
+    let mut decoder = Decoder::new(frame);
+    if ResponseHeader::decode(&mut decoder, key, version).is_err() {
+        return false;
+    }
+    match key {
+        ApiKey::Produce => read!(ProduceResponse, decoder, version),
+        ApiKey::Fetch => read!(FetchResponse, decoder, version),
+        ApiKey::ListOffsets => read!(ListOffsetsResponse, decoder, version),
+        ApiKey::Metadata => read!(MetadataResponse, decoder, version),
+        ApiKey::ApiVersions => read!(ApiVersionsResponse, decoder, version),
+        ApiKey::CreateTopics => read!(CreateTopicsResponse, decoder, version),
+        ApiKey::DeleteTopics => read!(DeleteTopicsResponse, decoder, version),
+        ApiKey::InitProducerId => read!(InitProducerIdResponse, decoder, version),
+        ApiKey::OffsetForLeaderEpoch => read!(OffsetForLeaderEpochResponse, decoder, version),
+        _ => false,
+    }
+}
