@@ -1,1 +1,26 @@
-//! See docs/ARCHITECTURE.md.
+//! The runtime of one core: executor, driver, buffers, files, sockets, timers and the mesh.
+//!
+//! See `docs/ARCHITECTURE.md`, section "shard: the runtime". Nothing here is ambient: a [`Shard`] is passed to whoever needs it,
+//! and everything a shard does to the outside goes through its [`driver::Driver`].
+
+mod atomic;
+mod buffer;
+pub mod driver;
+mod executor;
+mod fs;
+mod mesh;
+mod ops;
+mod shard;
+mod socket;
+pub mod sync;
+
+pub use buffer::{
+    AllocWait, AppendBuf, Arena, ArenaUsage, BLOCK_BYTES, Buf, CLASS_BYTES_MAX, ForeignSlice, SLAB_BYTES, SlabMemory,
+    Slice,
+};
+pub use driver::{DirEntry, Driver, FileStat, Host, OpenOptions, Space, WriteSync};
+pub use executor::{Account, AccountUse, Class, Sleep, Task, Unparker};
+pub use fs::{File, Fs};
+pub use mesh::{Incoming, Mesh, MeshBounds, MeshSeat, Reply, mesh};
+pub use shard::{Shard, ShardOptions, Turn, YieldNow};
+pub use socket::{Listener, PassedSocket, Socket};

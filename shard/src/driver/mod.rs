@@ -8,10 +8,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base::{Instant, ShardId, WallTime};
 
-use crate::buffer::{Buf, Slice};
+use crate::buffer::{Arena, Buf, SlabMemory, Slice};
+use crate::executor::Unparker;
 
 /// Names an operation from submission to its terminal completion; the generation tells a reused slot apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -57,32 +59,72 @@ pub struct OpenOptions {
 #[derive(Debug)]
 pub enum Op {
     /// Reads `len` bytes at `offset` into `buf[0..len]`; ends with [`Outcome::Read`], short only at the end of the file.
-    Read { file: FileId, offset: u64, buf: Buf, len: usize },
+    Read {
+        file: FileId,
+        offset: u64,
+        buf: Buf,
+        len: usize,
+    },
     /// Writes all slices one after another from `offset`; ends with [`Outcome::Done`] when all bytes are written.
-    Write { file: FileId, offset: u64, data: Vec<Slice>, sync: WriteSync },
+    Write {
+        file: FileId,
+        offset: u64,
+        data: Vec<Slice>,
+        sync: WriteSync,
+    },
     /// `fdatasync`.
-    Datasync { file: FileId },
+    Datasync {
+        file: FileId,
+    },
     /// What blocks a thread; the janitor does it.
     Fs(FsOp),
     /// Binds and listens; port 0 takes a free one. Ends with [`Outcome::Listener`].
-    Listen { addr: SocketAddr },
+    Listen {
+        addr: SocketAddr,
+    },
     /// The next connection. Ends with [`Outcome::Accepted`].
-    Accept { listener: ListenerId },
+    Accept {
+        listener: ListenerId,
+    },
     /// Ends with [`Outcome::Socket`].
-    Connect { addr: SocketAddr },
+    Connect {
+        addr: SocketAddr,
+    },
     /// Whatever bytes come next, in a buffer of the driver's choosing. Ends with [`Outcome::Received`]; empty at the end of the stream.
-    Recv { socket: SocketId },
-    /// Fills `buf[filled..until]`. Ends with [`Outcome::Read`], or `UnexpectedEof`.
-    RecvInto { socket: SocketId, buf: Buf, filled: usize, until: usize },
+    Recv {
+        socket: SocketId,
+    },
+    /// Fills `buf[filled..until]`. Ends with [`Outcome::Read`] whose `len` is `until`, or `UnexpectedEof`.
+    RecvInto {
+        socket: SocketId,
+        buf: Buf,
+        filled: usize,
+        until: usize,
+    },
     /// Sends all slices in order. Ends with [`Outcome::Done`].
-    Send { socket: SocketId, data: Vec<Slice> },
+    Send {
+        socket: SocketId,
+        data: Vec<Slice>,
+    },
     /// Ends both directions; pending operations on the socket complete.
-    Shutdown { socket: SocketId },
-    /// Gives a socket to a peer shard's driver. Ends with [`Outcome::Socket`]: its id over there.
-    Pass { socket: SocketId, to: ShardId },
-    CloseFile { file: FileId },
-    CloseSocket { socket: SocketId },
-    CloseListener { listener: ListenerId },
+    Shutdown {
+        socket: SocketId,
+    },
+    /// Gives a peer shard's driver a descriptor of its own on the connection. Ends with [`Outcome::Socket`]: the id over there.
+    /// The id here stays valid until the shard closes it, which then does not end the connection.
+    Pass {
+        socket: SocketId,
+        to: ShardId,
+    },
+    CloseFile {
+        file: FileId,
+    },
+    CloseSocket {
+        socket: SocketId,
+    },
+    CloseListener {
+        listener: ListenerId,
+    },
     /// Work for a helper thread; it hands its result over by itself. Ends with [`Outcome::Done`].
     Offload(Work),
 }
@@ -100,30 +142,67 @@ impl std::fmt::Debug for Work {
 #[derive(Debug)]
 pub enum FsOp {
     /// Ends with [`Outcome::File`].
-    Open { path: PathBuf, options: OpenOptions },
-    CreateDirAll { path: PathBuf },
-    RemoveDir { path: PathBuf },
-    Rename { from: PathBuf, to: PathBuf },
-    Remove { path: PathBuf },
+    Open {
+        path: PathBuf,
+        options: OpenOptions,
+    },
+    CreateDirAll {
+        path: PathBuf,
+    },
+    RemoveDir {
+        path: PathBuf,
+    },
+    Rename {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Remove {
+        path: PathBuf,
+    },
     /// Ends with [`Outcome::Entries`], in name order.
-    List { path: PathBuf },
-    SetLen { file: FileId, len: u64 },
+    List {
+        path: PathBuf,
+    },
+    SetLen {
+        file: FileId,
+        len: u64,
+    },
     /// Reserves space and extends the size to at least `offset + len`; the new bytes read as zeros.
-    Allocate { file: FileId, offset: u64, len: u64 },
-    SyncDir { path: PathBuf },
+    Allocate {
+        file: FileId,
+        offset: u64,
+        len: u64,
+    },
+    SyncDir {
+        path: PathBuf,
+    },
     /// `syncfs` of the file system that holds `path`.
-    SyncFs { path: PathBuf },
+    SyncFs {
+        path: PathBuf,
+    },
     /// Ends with [`Outcome::Space`].
-    Space { path: PathBuf },
+    Space {
+        path: PathBuf,
+    },
     /// Ends with [`Outcome::Stat`]; `None` where nothing is there.
-    Stat { path: PathBuf },
+    Stat {
+        path: PathBuf,
+    },
     /// A small file, whole. Ends with [`Outcome::Content`]; longer than `limit` is `InvalidData`.
-    ReadFile { path: PathBuf, limit: usize },
+    ReadFile {
+        path: PathBuf,
+        limit: usize,
+    },
     /// Temporary name, write, sync, rename, sync of the directory.
-    WriteFileDurably { path: PathBuf, content: Vec<u8> },
+    WriteFileDurably {
+        path: PathBuf,
+        content: Vec<u8>,
+    },
     /// Takes an exclusive lock on the file at `path`, created where missing, held until the process ends; `WouldBlock` where
     /// another holds it.
-    Lock { path: PathBuf },
+    Lock {
+        path: PathBuf,
+    },
 }
 
 /// What a directory holds.
@@ -172,6 +251,13 @@ pub struct Completion {
 
 /// A world for shards to live in, other than the kernel's.
 pub trait Host {
+    /// Called once, before anything else: whose host it is, and the arena for buffers of its choosing.
+    fn attach(&mut self, _id: ShardId, _arena: &Arena) {}
+    /// What ends this shard's park from any thread. A host that cannot block needs none: `Shard::is_notified` tells it whether the shard
+    /// wants a turn.
+    fn unparker(&self) -> Unparker {
+        Arc::new(|| {})
+    }
     /// Takes an operation over. Its completion comes from a later [`Host::reap`], exactly once.
     fn submit(&mut self, id: OpId, op: Op);
     /// Asks for an early end (`ECANCELED`); the operation may complete as usual all the same. What it opened or accepted is closed by the shard.
@@ -187,4 +273,92 @@ pub trait Host {
     fn random(&mut self) -> u64;
     /// Ends the process that this shard belongs to, at once, with nothing flushed.
     fn abort(&mut self, reason: &str) -> !;
+}
+
+/// The one world a shard lives in. Matched once per call; never a generic, so that all of the broker is one code.
+pub enum Driver {
+    Hosted(Box<dyn Host>),
+}
+
+impl Driver {
+    pub(crate) fn attach(&mut self, id: ShardId, arena: &Arena) {
+        match self {
+            Self::Hosted(host) => host.attach(id, arena),
+        }
+    }
+
+    pub(crate) fn unparker(&self) -> Unparker {
+        match self {
+            Self::Hosted(host) => host.unparker(),
+        }
+    }
+
+    /// Registers a slab as the fixed buffer of the same index. An error means "go on unregistered".
+    pub(crate) fn register_slab(&mut self, _slab: SlabMemory) -> io::Result<()> {
+        match self {
+            // A host has no use for it, and nothing to refuse.
+            Self::Hosted(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn submit(&mut self, id: OpId, op: Op) {
+        match self {
+            Self::Hosted(host) => host.submit(id, op),
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, id: OpId) {
+        match self {
+            Self::Hosted(host) => host.cancel(id),
+        }
+    }
+
+    pub(crate) fn reap(&mut self, completions: &mut Vec<Completion>) {
+        match self {
+            Self::Hosted(host) => host.reap(completions),
+        }
+    }
+
+    /// Called once at the end of every turn: hands over what was submitted, and, while a sync is in flight, yields the CPU.
+    pub(crate) fn end_turn(&mut self) {
+        match self {
+            Self::Hosted(_) => {}
+        }
+    }
+
+    pub(crate) fn park(&mut self, until: Option<Instant>) {
+        match self {
+            Self::Hosted(host) => host.park(until),
+        }
+    }
+
+    pub(crate) fn wake(&mut self, peer: ShardId) {
+        match self {
+            Self::Hosted(host) => host.wake(peer),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        match self {
+            Self::Hosted(host) => host.now(),
+        }
+    }
+
+    pub(crate) fn wall(&self) -> WallTime {
+        match self {
+            Self::Hosted(host) => host.wall(),
+        }
+    }
+
+    pub(crate) fn random(&mut self) -> u64 {
+        match self {
+            Self::Hosted(host) => host.random(),
+        }
+    }
+
+    pub(crate) fn abort(&mut self, reason: &str) -> ! {
+        match self {
+            Self::Hosted(host) => host.abort(reason),
+        }
+    }
 }

@@ -1,0 +1,468 @@
+//! The arena: blocks in power-of-two classes carved from lazily mapped slabs, under one bound.
+//!
+//! Owner: one shard. Blocks of 4 KiB to 4 MiB come from slabs of 32 MiB by a buddy allocator each; larger ones get a mapping of
+//! their own and count against the same bound. Slabs stay mapped and registered once made, since registering costs far more than
+//! keeping; the bound limits the bytes in use, rounded up to classes. Who finds the bound reached gets `None` or waits in line; while
+//! someone waits, nobody overtakes.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::Buf;
+use super::block::{Block, BlockRef, Mapping, Place, release};
+use super::buddy::Buddy;
+use super::foreign::{Home, Node, new_header};
+use crate::atomic::Ordering;
+use crate::executor::signal::Signal;
+
+/// The smallest block, and the alignment of all.
+pub const BLOCK_BYTES: usize = 4 * base::KIB;
+/// The largest block that is carved from a slab.
+pub const CLASS_BYTES_MAX: usize = BLOCK_BYTES << ORDER_MAX;
+/// What is mapped, and registered with the driver, at a time.
+pub const SLAB_BYTES: usize = BLOCK_BYTES << SLAB_ORDER;
+
+const ORDER_MAX: u8 = if cfg!(miri) { 4 } else { 10 };
+const SLAB_ORDER: u8 = if cfg!(miri) { 5 } else { 13 };
+
+/// Export nodes kept for the next export; more are freed. Enough for the slices that two shards keep in flight.
+const SPARE_NODES_MAX: usize = 4096;
+
+/// How full an arena is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ArenaUsage {
+    /// Bytes in blocks that are in use, rounded up to their class.
+    pub used_bytes: usize,
+    /// Named bound: the arena's share of the `memory` setting.
+    pub limit_bytes: usize,
+    /// The most ever in use.
+    pub used_bytes_max: usize,
+    /// Requests that wait for returned blocks.
+    pub waiting: usize,
+}
+
+/// A slab to be registered with the driver.
+#[derive(Clone, Copy, Debug)]
+pub struct SlabMemory {
+    pub index: u16,
+    pub data: NonNull<u8>,
+    pub bytes: usize,
+}
+
+/// A shard's memory for buffers. A handle: clones are the same arena.
+#[derive(Clone)]
+pub struct Arena(Rc<ArenaCore>);
+
+pub(super) struct ArenaCore {
+    pool: RefCell<Pool>,
+    home: Arc<Home>,
+    closed: Cell<bool>,
+}
+
+struct Pool {
+    limit_bytes: usize,
+    used_bytes: usize,
+    used_bytes_max: usize,
+    slabs: Vec<Slab>,
+    /// The slab that gave the last block: the next one likely comes from there too.
+    slab_hint: usize,
+    /// Slabs that the driver has not been told about start here.
+    registered_upto: usize,
+    spare_headers: Vec<NonNull<Block>>,
+    spare_nodes: Vec<NonNull<Node>>,
+    waiters: VecDeque<Waiter>,
+    next_waiter: u64,
+}
+
+struct Slab {
+    buddy: Buddy,
+    data: NonNull<u8>,
+    registered: bool,
+}
+
+struct Waiter {
+    id: u64,
+    len: usize,
+    waker: Option<Waker>,
+    granted: Option<Buf>,
+}
+
+impl Arena {
+    /// An empty arena that never has more than `limit_bytes` in use.
+    #[must_use]
+    pub fn new(limit_bytes: usize) -> Self {
+        Self(Rc::new(ArenaCore {
+            pool: RefCell::new(Pool {
+                limit_bytes,
+                used_bytes: 0,
+                used_bytes_max: 0,
+                slabs: Vec::new(),
+                slab_hint: 0,
+                registered_upto: 0,
+                spare_headers: Vec::new(),
+                spare_nodes: Vec::new(),
+                waiters: VecDeque::new(),
+                next_waiter: 0,
+            }),
+            home: Home::new(),
+            closed: Cell::new(false),
+        }))
+    }
+
+    /// An empty buffer of at least `len` bytes of capacity, or `None` when the bound is reached or others already wait.
+    #[must_use]
+    pub fn alloc(&self, len: usize) -> Option<Buf> {
+        if self.0.home.has_returns() && self.0.is_tight(len) {
+            self.reclaim();
+        }
+        if !self.0.pool.borrow().waiters.is_empty() {
+            return None;
+        }
+        self.0.try_alloc(len)
+    }
+
+    /// As [`Arena::alloc`], but waits in line for returned blocks. Dropping the future leaves the line.
+    ///
+    /// # Panics
+    /// When `len` exceeds the arena's whole bound: such a wait would never end.
+    pub fn alloc_wait(&self, len: usize) -> AllocWait {
+        let limit = self.0.pool.borrow().limit_bytes;
+        assert!(class_bytes(len) <= limit, "{len} bytes never fit into an arena of {limit}");
+        AllocWait { arena: self.clone(), len, waiter: None }
+    }
+
+    #[must_use]
+    pub fn usage(&self) -> ArenaUsage {
+        let pool = self.0.pool.borrow();
+        ArenaUsage {
+            used_bytes: pool.used_bytes,
+            limit_bytes: pool.limit_bytes,
+            used_bytes_max: pool.used_bytes_max,
+            waiting: pool.waiters.len(),
+        }
+    }
+
+    /// Takes back what other shards dropped. True when there was something.
+    pub(crate) fn reclaim(&self) -> bool {
+        let core = &self.0;
+        let mut any = false;
+        core.home.drain(|node| {
+            any = true;
+            core.take_home(node);
+        });
+        any
+    }
+
+    /// True when a parked shard must get up: a block came home and someone waits for memory.
+    pub(crate) fn has_wanted_returns(&self) -> bool {
+        self.0.home.wanted.load(Ordering::Relaxed) && self.0.home.has_returns()
+    }
+
+    pub(crate) fn set_signal(&self, signal: Arc<Signal>) {
+        // Set once, by the shard that the arena was made for; a second shard would find its own arena.
+        let _ = self.0.home.signal.set(signal);
+    }
+
+    /// Slabs that appeared since the last call, for the driver to register.
+    pub(crate) fn new_slabs(&self) -> Vec<SlabMemory> {
+        let mut pool = self.0.pool.borrow_mut();
+        let count = pool.slabs.len();
+        let from = std::mem::replace(&mut pool.registered_upto, count);
+        (from..count)
+            .map(|index| SlabMemory { index: index as u16, data: pool.slabs[index].data, bytes: SLAB_BYTES })
+            .collect()
+    }
+
+    pub(crate) fn has_new_slabs(&self) -> bool {
+        let pool = self.0.pool.borrow();
+        pool.registered_upto < pool.slabs.len()
+    }
+
+    /// The driver took the slab as a fixed buffer of the same index.
+    pub(crate) fn set_registered(&self, index: u16) {
+        self.0.pool.borrow_mut().slabs[usize::from(index)].registered = true;
+    }
+
+    /// No thread will reclaim any more: exports that are out keep their memory until they are dropped, wherever that is.
+    pub(crate) fn close(&self) {
+        self.0.close();
+    }
+}
+
+impl ArenaCore {
+    /// True when an allocation of `len` needs what others hold.
+    fn is_tight(&self, len: usize) -> bool {
+        let pool = self.pool.borrow();
+        !pool.waiters.is_empty() || pool.used_bytes + class_bytes(len) > pool.limit_bytes / 2
+    }
+
+    fn try_alloc(self: &Rc<Self>, len: usize) -> Option<Buf> {
+        let (header, bytes) = self.pool.borrow_mut().take(&self.home, len)?;
+        // SAFETY: `take` set the header to a block of `bytes` that stays mapped until it is given back to the pool.
+        let block = unsafe { BlockRef::first(header, self.clone()) };
+        debug_assert!(bytes >= len);
+        Some(Buf::new(block, 0))
+    }
+
+    /// The last handle of a block is gone.
+    pub(super) fn free(self: Rc<Self>, header: NonNull<Block>, place: Place, capacity: usize) {
+        {
+            let mut pool = self.pool.borrow_mut();
+            match place {
+                // The arena closed while an export was out: the memory stays with `Home`.
+                Place::Nowhere => return,
+                Place::Slab { slab, unit, order } => pool.slabs[usize::from(slab)].buddy.give_back(unit, order),
+                Place::Direct(mapping) => drop(mapping),
+            }
+            pool.used_bytes -= capacity;
+            pool.spare_headers.push(header);
+        }
+        self.serve();
+    }
+
+    /// Hands free memory to those in line, first come first served.
+    fn serve(self: &Rc<Self>) {
+        loop {
+            let waiting = self.pool.borrow().waiters.iter().position(|waiter| waiter.granted.is_none());
+            // Those granted but not yet gone are always in front.
+            let Some(index) = waiting else { break };
+            let len = self.pool.borrow().waiters[index].len;
+            let Some(buf) = self.try_alloc(len) else { return };
+            let waker = {
+                let mut pool = self.pool.borrow_mut();
+                pool.waiters[index].granted = Some(buf);
+                pool.waiters[index].waker.take()
+            };
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+        if self.home.wanted.load(Ordering::Relaxed) {
+            self.home.wanted.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts an export; `None` once the arena is closed.
+    pub(super) fn export(&self, block: &BlockRef) -> Option<(NonNull<Node>, Arc<Home>)> {
+        if self.closed.get() {
+            return None;
+        }
+        block.count_export();
+        let spare = self.pool.borrow_mut().spare_nodes.pop();
+        let node = match spare {
+            Some(node) => {
+                Node::reuse(node, block.as_ptr());
+                node
+            }
+            None => Node::new(block.as_ptr()),
+        };
+        Some((node, self.home.clone()))
+    }
+
+    /// An export came home.
+    fn take_home(&self, node: NonNull<Node>) {
+        let header = Node::block(node);
+        {
+            let mut pool = self.pool.borrow_mut();
+            if pool.spare_nodes.len() < SPARE_NODES_MAX && !self.closed.get() {
+                pool.spare_nodes.push(node);
+            } else {
+                Node::free(node);
+            }
+        }
+        // SAFETY: the export counted one handle, which ends here; headers live as long as `Home`, which `self` holds.
+        unsafe {
+            let exports = &header.as_ref().exports;
+            exports.set(exports.get() - 1);
+            release(header, 1);
+        }
+    }
+
+    fn close(&self) {
+        if self.closed.replace(true) {
+            return;
+        }
+        self.home.close(|node| self.take_home(node));
+        // What is still out never comes home: let go of its counts and leave its memory to `Home`.
+        // SAFETY: home thread (`self` is not `Send`); the closure only copies pointers.
+        let headers: Vec<_> = unsafe { self.home.with_memory(|memory| memory.headers.clone()) };
+        for header in headers {
+            // SAFETY: headers live as long as `Home`.
+            let block = unsafe { header.as_ref() };
+            let exports = block.exports.replace(0);
+            if exports == 0 {
+                continue;
+            }
+            if let Place::Direct(mapping) = block.place.replace(Place::Nowhere) {
+                // SAFETY: as above.
+                unsafe { self.home.with_memory(|memory| memory.slabs.push(mapping)) };
+            }
+            // SAFETY: these handles were the exports', which no longer count.
+            unsafe { release(header, exports) };
+        }
+    }
+
+    pub(super) fn is_registered(&self, slab: u16) -> bool {
+        self.pool.borrow().slabs[usize::from(slab)].registered
+    }
+}
+
+impl Drop for ArenaCore {
+    fn drop(&mut self) {
+        self.pool.get_mut().spare_nodes.drain(..).for_each(Node::free);
+    }
+}
+
+impl Pool {
+    /// Sets up a header for a block of at least `len` bytes; `None` at the bound.
+    fn take(&mut self, home: &Home, len: usize) -> Option<(NonNull<Block>, usize)> {
+        let bytes = class_bytes(len);
+        if self.used_bytes + bytes > self.limit_bytes {
+            return None;
+        }
+        let (place, data) = if bytes > CLASS_BYTES_MAX {
+            direct(bytes)?
+        } else {
+            self.carve(home, (bytes / BLOCK_BYTES).ilog2() as u8)?
+        };
+        self.used_bytes += bytes;
+        self.used_bytes_max = self.used_bytes_max.max(self.used_bytes);
+        let header = self.spare_headers.pop().unwrap_or_else(|| {
+            let header = new_header();
+            // SAFETY: home thread; the closure only pushes.
+            unsafe { home.with_memory(|memory| memory.headers.push(header)) };
+            header
+        });
+        // SAFETY: headers live as long as `Home`; a spare one has no handle.
+        let block = unsafe { header.as_ref() };
+        block.data.set(data);
+        block.capacity.set(bytes);
+        block.place.set(place);
+        Some((header, bytes))
+    }
+
+    fn carve(&mut self, home: &Home, order: u8) -> Option<(Place, NonNull<u8>)> {
+        let count = self.slabs.len();
+        let found = (0..count).map(|step| (self.slab_hint + step) % count).find_map(|index| {
+            let buddy = &mut self.slabs[index].buddy;
+            if buddy.free_units() < 1 << order { None } else { buddy.take(order).map(|unit| (index, unit)) }
+        });
+        let (index, unit) = match found {
+            Some(found) => found,
+            None => {
+                self.map_slab(home)?;
+                let unit = self.slabs[count].buddy.take(order).expect("a new slab is larger than any class");
+                (count, unit)
+            }
+        };
+        self.slab_hint = index;
+        // SAFETY: the buddy hands out units of this slab only.
+        let data = unsafe { self.slabs[index].data.add(usize::from(unit) * BLOCK_BYTES) };
+        Some((Place::Slab { slab: index as u16, unit, order }, data))
+    }
+
+    /// One more slab. Refused beyond what the bound can fill, so that fragmentation cannot grow the arena without limit.
+    fn map_slab(&mut self, home: &Home) -> Option<()> {
+        let slabs_max = self.limit_bytes.div_ceil(SLAB_BYTES).min(usize::from(u16::MAX));
+        if self.slabs.len() >= slabs_max {
+            return None;
+        }
+        let mapping = map(SLAB_BYTES)?;
+        self.slabs.push(Slab { buddy: Buddy::new(SLAB_ORDER), data: mapping.data(), registered: false });
+        // SAFETY: home thread; the closure only pushes.
+        unsafe { home.with_memory(|memory| memory.slabs.push(mapping)) };
+        Some(())
+    }
+}
+
+fn direct(bytes: usize) -> Option<(Place, NonNull<u8>)> {
+    let mapping = map(bytes)?;
+    let data = mapping.data();
+    Some((Place::Direct(mapping), data))
+}
+
+fn map(bytes: usize) -> Option<Mapping> {
+    match Mapping::new(bytes) {
+        Ok(mapping) => Some(mapping),
+        Err(error) => {
+            tracing::warn!(bytes, %error, "no memory for buffers; lower the `memory` setting or free memory on this host");
+            None
+        }
+    }
+}
+
+/// What an allocation of `len` bytes counts as.
+fn class_bytes(len: usize) -> usize {
+    if len > CLASS_BYTES_MAX {
+        len.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(usize::MAX)
+    } else {
+        len.max(BLOCK_BYTES).next_power_of_two()
+    }
+}
+
+/// Waits in line for memory.
+pub struct AllocWait {
+    arena: Arena,
+    len: usize,
+    /// The place in line, once the bound was met.
+    waiter: Option<u64>,
+}
+
+impl Future for AllocWait {
+    type Output = Buf;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Buf> {
+        let this = &mut *self;
+        if this.waiter.is_none() {
+            if let Some(buf) = this.arena.alloc(this.len) {
+                return Poll::Ready(buf);
+            }
+            this.join_line(context);
+            // A block may have come home between the try and the wish being made known.
+            this.arena.0.home.wanted.store(true, Ordering::SeqCst);
+            this.arena.reclaim();
+            this.arena.0.serve();
+        }
+        let mut pool = this.arena.0.pool.borrow_mut();
+        let index =
+            pool.waiters.iter().position(|waiter| Some(waiter.id) == this.waiter).expect("in line until served");
+        if pool.waiters[index].granted.is_none() {
+            pool.waiters[index].waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        this.waiter = None;
+        let granted = pool.waiters.remove(index).and_then(|waiter| waiter.granted);
+        Poll::Ready(granted.expect("just seen"))
+    }
+}
+
+impl AllocWait {
+    fn join_line(&mut self, context: &mut Context<'_>) {
+        let mut pool = self.arena.0.pool.borrow_mut();
+        let id = pool.next_waiter;
+        pool.next_waiter += 1;
+        self.waiter = Some(id);
+        let waker = Some(context.waker().clone());
+        pool.waiters.push_back(Waiter { id, len: self.len, waker, granted: None });
+    }
+}
+
+impl Drop for AllocWait {
+    fn drop(&mut self) {
+        let Some(id) = self.waiter else { return };
+        let left = {
+            let mut pool = self.arena.0.pool.borrow_mut();
+            let index = pool.waiters.iter().position(|waiter| waiter.id == id);
+            index.and_then(|index| pool.waiters.remove(index))
+        };
+        // A block that was granted goes back first, outside the borrow; either way the next in line may fit now.
+        drop(left);
+        self.arena.0.serve();
+    }
+}

@@ -1,0 +1,84 @@
+//! A handle on a spawned task: its result, and the way to cancel it.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::waker::TaskCell;
+use super::{Account, Class, LocalFuture};
+use crate::shard::Shard;
+
+/// A future of a spawned task's result. Dropping it lets the task run on; [`Task::cancel`] ends it. The result of a task that its
+/// shard dropped at shutdown never comes.
+pub struct Task<T> {
+    shard: Shard,
+    /// `None` where the shard was already shut down.
+    cell: Option<Arc<TaskCell>>,
+    join: Rc<RefCell<Join<T>>>,
+}
+
+enum Join<T> {
+    Running(Option<Waker>),
+    Done(T),
+    Taken,
+}
+
+impl<T: 'static> Task<T> {
+    pub(crate) fn spawn(
+        shard: &Shard,
+        class: Class,
+        account: Account,
+        work: impl Future<Output = T> + 'static,
+    ) -> Self {
+        let join = Rc::new(RefCell::new(Join::Running(None)));
+        let finished = join.clone();
+        let future: LocalFuture = Box::pin(async move {
+            let result = work.await;
+            let before = finished.replace(Join::Done(result));
+            if let Join::Running(Some(waker)) = before {
+                waker.wake();
+            }
+        });
+        let cell = if shard.is_shut_down() { None } else { Some(shard.executor().spawn(class, account, future)) };
+        Self { shard: shard.clone(), cell, join }
+    }
+
+    /// Drops the task's future now; if the task is the caller itself, at the end of its present poll.
+    pub fn cancel(self) {
+        if let Some(cell) = &self.cell {
+            self.shard.executor().cancel(cell);
+        }
+    }
+
+    /// The result is there.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        !matches!(&*self.join.borrow(), Join::Running(_))
+    }
+
+    /// The result, if it is there.
+    pub(crate) fn take(&self) -> Option<T> {
+        if !self.is_finished() {
+            return None;
+        }
+        match self.join.replace(Join::Taken) {
+            Join::Done(result) => Some(result),
+            Join::Running(_) | Join::Taken => None,
+        }
+    }
+}
+
+impl<T: 'static> Future for Task<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        if let Join::Running(waker) = &mut *self.join.borrow_mut() {
+            *waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(self.take().expect("a task's result is taken once"))
+    }
+}
