@@ -1,10 +1,20 @@
-//! See docs/ARCHITECTURE.md.
+//! The log: journal, segments, recovery. See docs/ARCHITECTURE.md for its contract and its files.
+//!
+//! Owner: a `ShardStore` on each shard owns all logs of that shard, one journal and one manifest.
 
+mod bytes;
+pub mod config;
 pub mod epochs;
+pub mod journal;
+pub mod manifest;
+pub mod placement;
 pub mod producer;
+pub mod recovery;
 pub mod retention;
 pub mod segment;
 pub mod space;
 
 #[cfg(test)]
 mod testing;
+
+pub use config::{Durability, LogConfig, LogId, RecoverConfig, StoreConfig};
