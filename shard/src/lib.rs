@@ -21,6 +21,6 @@ pub use buffer::{
 pub use driver::{DirEntry, Driver, FileStat, Host, OpenOptions, Space, WriteSync};
 pub use executor::{Account, AccountUse, Class, Sleep, Task, Unparker};
 pub use fs::{File, Fs};
-pub use mesh::{Incoming, Mesh, MeshBounds, MeshSeat, Reply, mesh};
+pub use mesh::{Answer, Incoming, Mesh, MeshBounds, MeshSeat, Reply, mesh};
 pub use shard::{Shard, ShardOptions, Turn, YieldNow};
 pub use socket::{Listener, PassedSocket, Socket};
