@@ -9,10 +9,12 @@ pub mod journal;
 pub mod manifest;
 pub mod placement;
 pub mod producer;
+pub mod read;
 pub mod recovery;
 pub mod retention;
 pub mod segment;
 pub mod space;
+pub mod tail;
 
 #[cfg(test)]
 mod testing;
