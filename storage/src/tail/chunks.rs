@@ -10,7 +10,7 @@ use base::Offset;
 use record::{BatchHeader, HEADER_BYTES};
 use shard::{AppendBuf, Slice};
 
-use super::{Address, CHUNK_BYTES_MIN, DestagePiece, SegmentPosition, TailAppend, TailCache};
+use super::{Address, CHUNK_BYTES_MIN, DestageDone, DestagePiece, SegmentPosition, TailAppend, TailCache};
 use crate::read::{Read, ReadLimits, Walk};
 use crate::segment::BLOCK_BYTES;
 
@@ -44,6 +44,8 @@ pub(super) struct Inner {
     pub(super) end_offset: Offset,
     pub(super) destaged: u64,
     pub(super) chunk_bytes_next: usize,
+    /// Truncations so far: addresses above a cut are used again.
+    cuts: u32,
 }
 
 impl Inner {
@@ -56,6 +58,7 @@ impl Inner {
             end_offset: Offset(0),
             destaged: 0,
             chunk_bytes_next: CHUNK_BYTES_MIN,
+            cuts: 0,
         }
     }
 
@@ -81,6 +84,7 @@ impl Inner {
         self.destaged = self.end;
         self.place = place;
         self.end_offset = end_offset;
+        self.cuts = self.cuts.wrapping_add(1);
         self.chunk_bytes_next = CHUNK_BYTES_MIN;
         freed
     }
@@ -91,6 +95,14 @@ impl Inner {
 
     pub(super) fn start_offset(&self) -> Offset {
         self.marks.front().map_or(self.end_offset, |mark| mark.base_offset)
+    }
+
+    /// See [`super::Tail::start_place`].
+    pub(super) fn start_place(&self) -> SegmentPosition {
+        let Some(mark) = self.marks.front() else { return self.place };
+        let index = self.chunks.partition_point(|chunk| chunk.start <= mark.at) - 1;
+        let chunk = &self.chunks[index];
+        SegmentPosition { position: chunk.place.position + (mark.at - chunk.start), ..chunk.place }
     }
 
     /// Address of the oldest byte in memory.
@@ -108,10 +120,12 @@ impl Inner {
         (block < within).then(|| (place, chunk.buf.slice(block..within)))
     }
 
-    /// Notes that all below `upto` is in its segment; returns the chunks that may be dropped from now on.
-    pub(super) fn mark_destaged(&mut self, upto: u64) -> Vec<u64> {
-        // A truncation may have cut off what was being written.
-        self.destaged = self.destaged.max(upto.min(self.end));
+    /// Notes that all below a piece's end is in its segment; returns the chunks that may be dropped from now on.
+    pub(super) fn mark_destaged(&mut self, done: DestageDone) -> Vec<u64> {
+        if done.cuts != self.cuts {
+            return Vec::new();
+        }
+        self.destaged = self.destaged.max(done.end.0);
         let (destaged, last, current) = (self.destaged, self.chunks.len().wrapping_sub(1), self.place.segment);
         let mut droppable = Vec::new();
         for (index, chunk) in self.chunks.iter_mut().enumerate() {
@@ -268,7 +282,7 @@ impl Inner {
         let partial_bytes = (end - start) % BLOCK_BYTES as u64;
         let blocks = self.slices(start..end - partial_bytes).slices;
         let partial = (partial_bytes > 0).then(|| self.slices(end - partial_bytes..end).slices.remove(0));
-        Some(DestagePiece { place, blocks, partial, end: Address(end) })
+        Some(DestagePiece { place, blocks, partial, done: DestageDone { end: Address(end), cuts: self.cuts } })
     }
 
     /// Cuts at address `at`, a batch boundary; `block` is to hold what is kept of the block there. Returns the bytes freed.
@@ -306,6 +320,7 @@ impl Inner {
         self.end = at;
         self.end_offset = base_offset;
         self.destaged = self.destaged.min(at);
+        self.cuts = self.cuts.wrapping_add(1);
         self.chunk_bytes_next = CHUNK_BYTES_MIN;
         freed
     }
@@ -318,7 +333,10 @@ impl Inner {
         let only_chunk = inner.chunks.len() == 1;
         let Some(front) = inner.chunks.front_mut().filter(|chunk| chunk.start == start) else { return 0 };
         front.queued = false;
-        if front.end() > inner.destaged {
+        // A batch that goes on in the next chunk must be in its segment whole, or it could be read from neither.
+        let end = front.end();
+        let next_batch = inner.marks.get(inner.marks.partition_point(|mark| mark.at < end));
+        if next_batch.map_or(inner.end, |mark| mark.at) > inner.destaged {
             return 0;
         }
         let capacity = front.buf.capacity();

@@ -65,7 +65,21 @@ pub struct DestagePiece {
     /// The block they end in, as far as it is filled: to be written as a whole block, the rest zeros.
     pub partial: Option<Slice>,
     /// For [`Tail::mark_destaged`] once it is written.
-    pub end: Address,
+    pub done: DestageDone,
+}
+
+/// How far a [`DestagePiece`] reaches, in the history of the log that it is of: after a truncation it says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DestageDone {
+    end: Address,
+    cuts: u32,
+}
+
+impl DestageDone {
+    #[must_use]
+    pub fn end(&self) -> Address {
+        self.end
+    }
 }
 
 /// The arena has no block to spare: the append must wait for destage.
@@ -164,6 +178,13 @@ impl Tail {
         self.inner.borrow().start_offset()
     }
 
+    /// Where the first batch that can be read here stands in its segment. All before it is in the segment files, though perhaps not
+    /// durably.
+    #[must_use]
+    pub fn start_place(&self) -> SegmentPosition {
+        self.inner.borrow().start_place()
+    }
+
     #[must_use]
     pub fn end_offset(&self) -> Offset {
         self.inner.borrow().end_offset
@@ -212,7 +233,7 @@ impl Tail {
         self.inner.borrow().slices(range.start.0..range.end.0).slices
     }
 
-    /// What the block that `at` lies in holds before it, with the place of the block; `None` at a block's first byte. The first
+    /// What the block that `at`, the address of a byte in memory, lies in holds before it, with the place of the block; `None` at a block's first byte. The first
     /// append into a partial block after a checkpoint journals this too, so that a torn destage of the block loses nothing.
     #[must_use]
     pub fn block_prefix(&self, at: Address) -> Option<(SegmentPosition, Slice)> {
@@ -225,9 +246,10 @@ impl Tail {
         self.inner.borrow().destage_next(bytes_max)
     }
 
-    /// What lies below `upto` is in its segment now and may be dropped from memory.
-    pub fn mark_destaged(&self, upto: Address) {
-        let droppable = self.inner.borrow_mut().mark_destaged(upto.0);
+    /// A piece is in its segment now, and what lies below it may be dropped from memory. Of no effect when the log was truncated since
+    /// the piece was taken: its bytes may not be the log's any more.
+    pub fn mark_destaged(&self, done: DestageDone) {
+        let droppable = self.inner.borrow_mut().mark_destaged(done);
         for chunk in droppable {
             self.cache.droppable(Rc::downgrade(&self.inner), chunk);
         }
