@@ -1,9 +1,1 @@
-//! The wire side of a shard: framed connections whose answers leave in request order.
-//!
-//! Owner: each shard serves the connections passed to it. Nothing here knows an API: a [`Service`] decodes a frame and answers it.
-
-mod connection;
-mod frame;
-
-pub use connection::{Answer, Connection, Drain, Limits, OnClose, Place, Reply, Service, Started, serve};
-pub use frame::{FrameError, FrameReader};
+//! See docs/ARCHITECTURE.md.

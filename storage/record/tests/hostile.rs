@@ -1,0 +1,109 @@
+//! Damaged and hostile bytes: nothing panics, and memory stays in proportion to the input.
+//!
+//! One test, since the allocator that counts is the whole process's.
+
+use base::{KIB, ProducerEpoch, ProducerId, Random, WallTime};
+use peak_alloc::PeakAlloc;
+use record::{BatchBuilder, BatchOptions, Compression, DecompressError, Header, ProducerStamp, decompress};
+
+#[path = "body/batch.rs"]
+mod body;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// Bytes allocated at once, at most, while `work` ran, over what there was before.
+fn peak_bytes(work: impl FnOnce()) -> usize {
+    MEMORY.reset_peak_usage();
+    let before = MEMORY.current_usage();
+    work();
+    MEMORY.peak_usage().saturating_sub(before)
+}
+
+fn run_of_batches(random: &mut Random) -> Vec<u8> {
+    let mut run = Vec::new();
+    for _ in 0..=random.below(3) {
+        let compression = Compression::ALL[random.below(5) as usize];
+        let producer = ProducerStamp { producer_id: ProducerId(5), producer_epoch: ProducerEpoch(0), base_sequence: 3 };
+        let producer = random.chance(1, 2).then_some(producer);
+        let mut builder = BatchBuilder::new(BatchOptions { compression, producer, ..BatchOptions::default() });
+        for _ in 0..=random.below(8) {
+            let value = vec![random.below(256) as u8; random.below(300) as usize];
+            let headers = [Header { key: b"h", value: None }, Header { key: b"i", value: Some(b"12") }];
+            let headers = &headers[..random.below(3) as usize];
+            let time = WallTime(1_700_000_000_000 + random.below(1000) as i64);
+            builder.add(time, random.chance(1, 2).then_some(&value[..]), Some(&value), headers).unwrap();
+        }
+        run.extend(builder.finish().unwrap());
+    }
+    run
+}
+
+fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() as u64 + 1) as usize;
+        match random.below(6) {
+            0 => bytes.truncate(at),
+            1 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            2 if at < bytes.len() => bytes[at] = [0, 1, 0x7f, 0x80, 0xfe, 0xff][random.below(6) as usize],
+            // A header's fields are few among the bytes, so they get a share of their own.
+            3 if bytes.len() >= 61 => bytes[8 + random.below(53) as usize] = random.below(256) as u8,
+            4 => bytes.extend_from_within(at..),
+            _ => bytes.insert(at, random.below(256) as u8),
+        }
+    }
+}
+
+#[test]
+fn any_bytes_at_all() {
+    let mut random = Random::new(0x7164_6d69_6c6c);
+    for _ in 0..4000 {
+        let mut bytes = run_of_batches(&mut random);
+        body::any_bytes(&bytes);
+        mutate(&mut random, &mut bytes);
+        let peak = peak_bytes(|| body::walk_headers(&bytes));
+        assert!(peak <= 4 * bytes.len() + 64 * KIB, "{peak} bytes of memory for {}", bytes.len());
+        body::any_bytes(&bytes);
+    }
+    bombs();
+}
+
+/// Windows, tables and first buffers of a decoder (gzip takes the most, 80 KiB).
+const CODEC_STATE_BYTES: usize = 128 * KIB;
+
+/// Inputs that claim, or make, far more than they are.
+fn bombs() {
+    let zeros = vec![0; 32 << 20];
+    for codec in [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+        let mut builder = BatchBuilder::new(BatchOptions { compression: codec, ..BatchOptions::default() });
+        builder.add(WallTime(0), None, Some(&zeros), &[]).unwrap();
+        let batch = builder.finish().unwrap();
+        let bytes_limit = 256 * KIB;
+        let peak = peak_bytes(|| {
+            assert_eq!(decompress(codec, &batch[61..], bytes_limit), Err(DecompressError::TooLarge { bytes_limit }));
+        });
+        assert!(
+            peak <= 3 * bytes_limit + CODEC_STATE_BYTES,
+            "{codec}: {peak} bytes of memory for a limit of {bytes_limit}"
+        );
+    }
+    let check = |codec, input: &[u8], expected| {
+        let bytes_limit = 1 << 30;
+        let peak = peak_bytes(|| assert_eq!(decompress(codec, input, bytes_limit).map(drop), Err(expected)));
+        assert!(peak <= CODEC_STATE_BYTES, "{codec}: {peak} bytes of memory for {} of input", input.len());
+    };
+    let corrupt = |codec| DecompressError::Corrupt { codec };
+    // A raw snappy block, and one in xerial framing, that claim almost 1 GiB.
+    check(Compression::Snappy, &[0xff, 0xff, 0xff, 0xff, 0x03, 0x00], corrupt(Compression::Snappy));
+    let framed = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 6];
+    let framed = [&framed[..], &[0xff, 0xff, 0xff, 0xff, 0x03, 0x00]].concat();
+    check(Compression::Snappy, &framed, corrupt(Compression::Snappy));
+    check(Compression::Snappy, &framed[..15], corrupt(Compression::Snappy));
+    check(Compression::Snappy, &[&framed[..16], &[0xff; 4]].concat(), corrupt(Compression::Snappy));
+    // A zstd frame that claims 1 TiB of content and a window to match, and holds nothing.
+    let claims = [0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0, 0, 0, 0, 0, 1, 0, 0];
+    check(Compression::Zstd, &claims, corrupt(Compression::Zstd));
+    for codec in [Compression::Gzip, Compression::Lz4, Compression::Zstd] {
+        check(codec, b"not compressed at all", corrupt(codec));
+    }
+}
