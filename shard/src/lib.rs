@@ -10,17 +10,22 @@ mod executor;
 mod fs;
 mod mesh;
 mod ops;
+pub mod pinning;
+pub mod probe;
 mod shard;
 mod socket;
 pub mod sync;
+pub mod threads;
 
 pub use buffer::{
-    AllocWait, AppendBuf, Arena, ArenaUsage, BLOCK_BYTES, Buf, CLASS_BYTES_MAX, ForeignSlice, SLAB_BYTES, SlabMemory,
-    Slice,
+    AllocWait, AppendBuf, Arena, ArenaUsage, BLOCK_BYTES, Buf, CLASS_BYTES_MAX, ForeignSlice, SLAB_BYTES, Slice,
 };
-pub use driver::{DirEntry, Driver, FileStat, Host, OpenOptions, Space, WriteSync};
+pub use driver::{
+    DirEntry, Driver, FileStat, Host, OpenOptions, RECV_BYTES, Space, Uring, UringOptions, UringSeat, UringStats,
+    WriteSync,
+};
 pub use executor::{Account, AccountUse, Class, Sleep, Task, Unparker};
 pub use fs::{File, Fs};
-pub use mesh::{Incoming, Mesh, MeshBounds, MeshSeat, Reply, mesh};
+pub use mesh::{Answer, Incoming, Mesh, MeshBounds, MeshSeat, Reply, mesh};
 pub use shard::{Shard, ShardOptions, Turn, YieldNow};
 pub use socket::{Listener, PassedSocket, Socket};

@@ -20,7 +20,7 @@ use std::time::Duration;
 use base::{Instant, MIB, ShardId, WallTime};
 
 use crate::buffer::Arena;
-use crate::driver::{Completion, Driver, Op, OpId, Outcome, Work};
+use crate::driver::{Completion, Driver, Op, OpId, Outcome, UringStats, Work};
 use crate::executor::account::AccountTable;
 use crate::executor::signal::Signal;
 use crate::executor::timer::TimerTable;
@@ -86,8 +86,6 @@ struct Inner {
     sources: RefCell<Vec<Rc<dyn Source>>>,
     completions: RefCell<Vec<Completion>>,
     arena: Arena,
-    /// Fixed buffers are refused: said once, and no longer tried.
-    unregistered: Cell<bool>,
     /// Shut down, or about to end with the process: no more driver calls.
     ended: Cell<bool>,
     driver: RefCell<Driver>,
@@ -116,7 +114,6 @@ impl Shard {
             sources: RefCell::default(),
             completions: RefCell::default(),
             arena,
-            unregistered: Cell::new(false),
             ended: Cell::new(false),
             driver: RefCell::new(driver),
         }))
@@ -248,6 +245,12 @@ impl Shard {
     #[must_use]
     pub fn is_notified(&self) -> bool {
         self.0.signal.is_notified()
+    }
+
+    /// How often the driver went to the kernel; `None` for one that does not.
+    #[must_use]
+    pub fn uring_stats(&self) -> Option<UringStats> {
+        self.0.driver.borrow().uring_stats()
     }
 
     /// One bounded turn.
@@ -395,7 +398,6 @@ impl Shard {
         inner.completions.replace(completions);
         inner.executor.gate.take_remote();
         inner.arena.reclaim();
-        self.register_slabs();
         for index in 0.. {
             let Some(source) = inner.sources.borrow().get(index).cloned() else { break };
             source.gather();
@@ -413,24 +415,6 @@ impl Shard {
         for index in 0.. {
             let Some(source) = self.0.sources.borrow().get(index).cloned() else { break };
             source.flush(self);
-        }
-    }
-
-    fn register_slabs(&self) {
-        let inner = &*self.0;
-        if inner.unregistered.get() || !inner.arena.has_new_slabs() {
-            return;
-        }
-        for slab in inner.arena.new_slabs() {
-            match inner.driver.borrow_mut().register_slab(slab) {
-                Ok(()) => inner.arena.set_registered(slab.index),
-                Err(error) => {
-                    inner.unregistered.set(true);
-                    let shard = inner.id.0;
-                    tracing::info!(shard, %error, "buffers stay unregistered: raise the memlock limit for a little less CPU per byte");
-                    return;
-                }
-            }
         }
     }
 

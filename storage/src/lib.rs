@@ -1,10 +1,23 @@
-//! See docs/ARCHITECTURE.md.
+//! The log: journal, segments, recovery. See docs/ARCHITECTURE.md for its contract and its files.
+//!
+//! Owner: a `ShardStore` on each shard owns all logs of that shard, one journal and one manifest.
 
+pub mod budget;
+mod bytes;
+pub mod config;
 pub mod epochs;
+pub mod journal;
+pub mod manifest;
+pub mod placement;
 pub mod producer;
+pub mod read;
+pub mod recovery;
 pub mod retention;
 pub mod segment;
 pub mod space;
+pub mod tail;
 
 #[cfg(test)]
 mod testing;
+
+pub use config::{Durability, LogConfig, LogId, RecoverConfig, StoreConfig};

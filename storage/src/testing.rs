@@ -1,7 +1,7 @@
 //! Batches for the tests of this crate.
 
 use base::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, WallTime};
-use record::{Attributes, BatchHeader, Compression, HEADER_BYTES};
+use record::{Attributes, BatchHeader, Compression, HEADER_BYTES, crc_of};
 
 /// The header of a batch of `records` records in `size_bytes` bytes.
 pub fn header(base: i64, records: i32, size_bytes: usize, max_timestamp: i64) -> BatchHeader {
@@ -20,4 +20,14 @@ pub fn header(base: i64, records: i32, size_bytes: usize, max_timestamp: i64) ->
         base_sequence: -1,
         record_count: records,
     }
+}
+
+/// A whole batch with a body of recognisable bytes and a valid CRC; its records do not decode.
+pub fn batch(base: i64, records: i32, size_bytes: usize, max_timestamp: i64) -> Vec<u8> {
+    let mut header = header(base, records, size_bytes, max_timestamp);
+    let mut bytes = header.encode().to_vec();
+    bytes.extend((bytes.len()..size_bytes).map(|index| (index as i64 * 31 + base * 7) as u8));
+    header.crc = crc_of(&bytes);
+    bytes[..HEADER_BYTES].copy_from_slice(&header.encode());
+    bytes
 }

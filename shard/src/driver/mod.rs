@@ -5,6 +5,10 @@
 //! `tests/sim` implements it as a seeded one with faults. Both see exactly these operations, so no decision of the
 //! broker lies outside a simulator's reach.
 
+pub(crate) mod helper;
+pub(crate) mod janitor;
+pub(crate) mod uring;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,8 +16,13 @@ use std::sync::Arc;
 
 use base::{Instant, ShardId, WallTime};
 
-use crate::buffer::{Arena, Buf, SlabMemory, Slice};
+use crate::buffer::{Arena, Buf, Slice};
 use crate::executor::Unparker;
+
+pub use uring::{Uring, UringOptions, UringSeat, UringStats};
+
+/// What one [`Op::Recv`] yields at most: enough for most requests whole, and for the head of those that are larger.
+pub const RECV_BYTES: usize = 4 * base::KIB;
 
 /// Names an operation from submission to its terminal completion; the generation tells a reused slot apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -277,88 +286,101 @@ pub trait Host {
 
 /// The one world a shard lives in. Matched once per call; never a generic, so that all of the broker is one code.
 pub enum Driver {
+    Uring(Box<Uring>),
     Hosted(Box<dyn Host>),
 }
 
 impl Driver {
     pub(crate) fn attach(&mut self, id: ShardId, arena: &Arena) {
         match self {
+            Self::Uring(uring) => uring.attach(id, arena),
             Self::Hosted(host) => host.attach(id, arena),
         }
     }
 
     pub(crate) fn unparker(&self) -> Unparker {
         match self {
+            Self::Uring(uring) => uring.unparker(),
             Self::Hosted(host) => host.unparker(),
-        }
-    }
-
-    /// Registers a slab as the fixed buffer of the same index. An error means "go on unregistered".
-    pub(crate) fn register_slab(&mut self, _slab: SlabMemory) -> io::Result<()> {
-        match self {
-            // A host has no use for it, and nothing to refuse.
-            Self::Hosted(_) => Ok(()),
         }
     }
 
     pub(crate) fn submit(&mut self, id: OpId, op: Op) {
         match self {
+            Self::Uring(uring) => uring.submit(id, op),
             Self::Hosted(host) => host.submit(id, op),
         }
     }
 
     pub(crate) fn cancel(&mut self, id: OpId) {
         match self {
+            Self::Uring(uring) => uring.cancel(id),
             Self::Hosted(host) => host.cancel(id),
         }
     }
 
     pub(crate) fn reap(&mut self, completions: &mut Vec<Completion>) {
         match self {
+            Self::Uring(uring) => uring.reap(completions),
             Self::Hosted(host) => host.reap(completions),
         }
     }
 
-    /// Called once at the end of every turn: hands over what was submitted, and, while a sync is in flight, yields the CPU.
+    /// Called once at the end of every turn: what it submitted goes out with the next `reap` or `park`, in one system call.
     pub(crate) fn end_turn(&mut self) {
         match self {
+            Self::Uring(uring) => uring.end_turn(),
             Self::Hosted(_) => {}
         }
     }
 
     pub(crate) fn park(&mut self, until: Option<Instant>) {
         match self {
+            Self::Uring(uring) => uring.park(until),
             Self::Hosted(host) => host.park(until),
         }
     }
 
     pub(crate) fn wake(&mut self, peer: ShardId) {
         match self {
+            Self::Uring(uring) => uring.wake(peer),
             Self::Hosted(host) => host.wake(peer),
         }
     }
 
     pub(crate) fn now(&self) -> Instant {
         match self {
+            Self::Uring(uring) => uring.now(),
             Self::Hosted(host) => host.now(),
         }
     }
 
     pub(crate) fn wall(&self) -> WallTime {
         match self {
+            Self::Uring(uring) => uring.wall(),
             Self::Hosted(host) => host.wall(),
         }
     }
 
     pub(crate) fn random(&mut self) -> u64 {
         match self {
+            Self::Uring(uring) => uring.random(),
             Self::Hosted(host) => host.random(),
         }
     }
 
     pub(crate) fn abort(&mut self, reason: &str) -> ! {
         match self {
+            Self::Uring(uring) => uring.abort(reason),
             Self::Hosted(host) => host.abort(reason),
+        }
+    }
+
+    /// `None` for a host, which makes no system calls.
+    pub(crate) fn uring_stats(&self) -> Option<UringStats> {
+        match self {
+            Self::Uring(uring) => Some(uring.stats()),
+            Self::Hosted(_) => None,
         }
     }
 }

@@ -322,6 +322,12 @@ impl<M: Send + 'static> Mesh<M> {
     /// Sends a request and waits for its reply. Dropped before it was sent, it has sent nothing; dropped later, the reply is dropped. Where the
     /// handler goes away without a reply (its shard shut down), none ever comes.
     pub async fn request(&self, to: ShardId, message: M) -> M {
+        self.send_request(to, message).await.await
+    }
+
+    /// The first half of [`Mesh::request`]: resolves once the request has its place in the queue to `to`, with the future of its reply. So a
+    /// sender of several keeps their order and waits for the replies together.
+    pub async fn send_request(&self, to: ShardId, message: M) -> Answer<M> {
         let lane = self.0.lane(to);
         let reply_slot = lane.reply_slots.acquire(1).await.expect("the mesh never closes its semaphores");
         let room = lane.reserve_room().await;
@@ -330,7 +336,7 @@ impl<M: Send + 'static> Mesh<M> {
         let slot = self.0.requests.borrow_mut().insert(Asked::Waiting(None)) as u32;
         let answer = Answer { core: self.0.clone(), slot: Some(slot) };
         lane.push(room, Envelope::Request { slot, message });
-        answer.await
+        answer
     }
 
     /// The next message from any peer, each peer in its turn. Dropping the future loses nothing.
@@ -385,8 +391,8 @@ impl<M: Send> Drop for Reply<M> {
     }
 }
 
-/// Waits for the reply to a request that was sent.
-struct Answer<M> {
+/// The reply to a request that was sent, to be awaited.
+pub struct Answer<M> {
     core: Rc<Core<M>>,
     slot: Option<u32>,
 }

@@ -88,13 +88,15 @@ pub struct BatchBuilder {
 impl BatchBuilder {
     #[must_use]
     pub fn new(options: BatchOptions) -> Self {
-        Self {
-            options,
-            buffer: vec![0; HEADER_BYTES],
-            record_count: 0,
-            base_timestamp: NO_TIMESTAMP,
-            max_timestamp: NO_TIMESTAMP,
-        }
+        Self::with_capacity(options, HEADER_BYTES)
+    }
+
+    /// A builder that has room for a batch of `bytes` from the start: the producer's `batch.size`, say.
+    #[must_use]
+    pub fn with_capacity(options: BatchOptions, bytes: usize) -> Self {
+        let mut buffer = Vec::with_capacity(bytes.max(HEADER_BYTES));
+        buffer.resize(HEADER_BYTES, 0);
+        Self { options, buffer, record_count: 0, base_timestamp: NO_TIMESTAMP, max_timestamp: NO_TIMESTAMP }
     }
 
     /// Adds a record at the end. Deltas of timestamps count from the first record's.

@@ -122,7 +122,16 @@ pub(crate) fn compress(codec: Compression, level: Option<i32>, input: &[u8], out
             let mut encoder = FrameEncoder::with_frame_info(frame, output);
             encoder.write_all(input).and_then(|()| encoder.finish().map(drop).map_err(std::io::Error::other))
         }
-        Compression::Zstd => zstd::stream::copy_encode(input, output, level.unwrap_or(0).clamp(-7, 22)),
+        Compression::Zstd => {
+            // In one piece: the frame then names its size, and its window is no larger than that.
+            let start = output.len();
+            output.resize(start + zstd_safe::compress_bound(input.len()), 0);
+            let written = zstd_safe::compress(&mut output[start..], input, level.unwrap_or(0).clamp(-7, 22));
+            written.map(|written| output.truncate(start + written)).map_err(|code| {
+                output.truncate(start);
+                std::io::Error::other(zstd_safe::get_error_name(code))
+            })
+        }
     };
     done.expect("compressing into memory does not fail");
 }

@@ -1,5 +1,4 @@
-//! What must hold for any bytes at all, called from `tests/hostile.rs` with seeded mutations and from the fuzz target
-//! `batch`. It is shared as a file, so that the library ships without it.
+//! What must hold for any bytes at all: run here over seeded mutations, and by the fuzz target `batch`.
 
 use base::{LeaderEpoch, Offset, WallTime};
 use record::{
@@ -11,8 +10,8 @@ use record::{
 const BYTES_LIMIT: usize = 1 << 18;
 
 /// The whole library on `bytes`: nothing panics, and what was accepted keeps its promises.
-pub fn any_bytes(bytes: &[u8]) {
-    walk_headers(bytes);
+pub fn batch(bytes: &[u8]) {
+    batch_headers(bytes);
     for batch in Batches::new(bytes).flatten() {
         look_into(&batch);
     }
@@ -29,7 +28,7 @@ pub fn any_bytes(bytes: &[u8]) {
 }
 
 /// Headers, checks on Produce, and the records of uncompressed batches: the part that allocates nothing.
-pub fn walk_headers(bytes: &[u8]) {
+pub fn batch_headers(bytes: &[u8]) {
     let mut walk = Batches::new(bytes);
     let mut total = 0;
     while let Some(Ok(batch)) = walk.next() {

@@ -3,22 +3,11 @@
 //! One test, since the allocator that counts is the whole process's.
 
 use base::{KIB, ProducerEpoch, ProducerId, Random, WallTime};
-use peak_alloc::PeakAlloc;
 use record::{BatchBuilder, BatchOptions, Compression, DecompressError, Header, ProducerStamp, decompress};
 
-#[path = "body/batch.rs"]
-mod body;
-
-#[global_allocator]
-static MEMORY: PeakAlloc = PeakAlloc;
-
-/// Bytes allocated at once, at most, while `work` ran, over what there was before.
-fn peak_bytes(work: impl FnOnce()) -> usize {
-    MEMORY.reset_peak_usage();
-    let before = MEMORY.current_usage();
-    work();
-    MEMORY.peak_usage().saturating_sub(before)
-}
+mod bodies;
+#[path = "../../../../fuzz/src/memory.rs"]
+mod memory;
 
 fn run_of_batches(random: &mut Random) -> Vec<u8> {
     let mut run = Vec::new();
@@ -59,11 +48,10 @@ fn any_bytes_at_all() {
     let mut random = Random::new(0x7164_6d69_6c6c);
     for _ in 0..4000 {
         let mut bytes = run_of_batches(&mut random);
-        body::any_bytes(&bytes);
+        bodies::batch(&bytes);
         mutate(&mut random, &mut bytes);
-        let peak = peak_bytes(|| body::walk_headers(&bytes));
-        assert!(peak <= 4 * bytes.len() + 64 * KIB, "{peak} bytes of memory for {}", bytes.len());
-        body::any_bytes(&bytes);
+        memory::bounded(&bytes, bodies::batch_headers);
+        bodies::batch(&bytes);
     }
     bombs();
 }
@@ -79,7 +67,7 @@ fn bombs() {
         builder.add(WallTime(0), None, Some(&zeros), &[]).unwrap();
         let batch = builder.finish().unwrap();
         let bytes_limit = 256 * KIB;
-        let peak = peak_bytes(|| {
+        let ((), peak) = memory::measured(|| {
             assert_eq!(decompress(codec, &batch[61..], bytes_limit), Err(DecompressError::TooLarge { bytes_limit }));
         });
         assert!(
@@ -89,7 +77,8 @@ fn bombs() {
     }
     let check = |codec, input: &[u8], expected| {
         let bytes_limit = 1 << 30;
-        let peak = peak_bytes(|| assert_eq!(decompress(codec, input, bytes_limit).map(drop), Err(expected)));
+        let ((), peak) =
+            memory::measured(|| assert_eq!(decompress(codec, input, bytes_limit).map(drop), Err(expected)));
         assert!(peak <= CODEC_STATE_BYTES, "{codec}: {peak} bytes of memory for {} of input", input.len());
     };
     let corrupt = |codec| DecompressError::Corrupt { codec };

@@ -1,0 +1,328 @@
+//! One connection: frames in, answers out in the order of the requests.
+//!
+//! Owner: the shard that the socket was passed to. Life cycle: [`serve`] runs a reading task and a working loop until the peer
+//! closes, sends what is not a frame, or the service closes it.
+//!
+//! Invariants
+//! - Requests start in arrival order. A pipelined request (Produce) may start before earlier pipelined ones are answered; any
+//!   other waits until every earlier request is answered, as in Kafka, so a client sees its own effects.
+//! - Answers leave in request order.
+//! - The bytes of unanswered requests are bounded: past [`Limits::bytes_in_flight`] nothing more is read, which is the back-pressure.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+
+use shard::sync::{Event, Queue};
+use shard::{Account, Class, Shard, Slice, Socket};
+
+use crate::frame::{FrameError, FrameReader};
+
+/// What a connection may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The longest frame (`socket.request.max.bytes`).
+    pub frame_bytes: usize,
+    /// Received and unanswered bytes after which reading pauses; one frame is always let in.
+    pub bytes_in_flight: usize,
+    /// Unanswered requests after which reading pauses.
+    pub requests_in_flight: usize,
+}
+
+/// What a service is told about the peer, and what it may keep for it.
+pub struct Connection {
+    pub peer: SocketAddr,
+    shard: Shard,
+    closed: Cell<bool>,
+    closed_event: Event,
+    bytes_in_flight: Cell<usize>,
+    room_event: Event,
+}
+
+impl Connection {
+    #[must_use]
+    pub fn shard(&self) -> &Shard {
+        &self.shard
+    }
+
+    /// The peer has closed, or sent what is not a frame: no further request will come.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+}
+
+/// A whole answer with its length prefix, as parts sent one after another.
+pub type Answer = Vec<Slice>;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// What becomes of an unfinished request when its connection closes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnClose {
+    /// It is dropped: nobody waits for it (a long poll).
+    Drop,
+    /// It runs to its end.
+    Finish,
+}
+
+/// How a request ends.
+pub enum Reply {
+    Answer(Answer),
+    /// No answer is wanted (Produce with `acks=0`).
+    Nothing,
+    /// The request can't be answered: the connection ends, after the answers owed to earlier ones; why, in a sentence.
+    Close(String),
+}
+
+/// How a request goes on after its first stage.
+pub enum Started {
+    /// Over already.
+    Done(Reply),
+    /// Over later; the future is polled in the order of the requests.
+    Later(Boxed<Reply>, OnClose),
+}
+
+/// What decodes and answers frames.
+pub trait Service: 'static {
+    /// Whether the request may start before earlier pipelined ones are answered.
+    fn pipelined(&self, frame: &[u8]) -> bool;
+
+    /// The first stage of a request; called in arrival order, the next request starts after it has ended.
+    fn start(self: Rc<Self>, connection: Rc<Connection>, frame: Slice) -> Boxed<Started>;
+}
+
+/// Tells connections to end once what they have read is answered. Clones are the same word.
+#[derive(Clone, Default)]
+pub struct Drain {
+    drained: Rc<Cell<bool>>,
+    event: Event,
+}
+
+impl Drain {
+    /// From now on no connection reads a further request.
+    pub fn start(&self) {
+        self.drained.set(true);
+        self.event.notify_all();
+    }
+
+    /// Resolves once draining has started.
+    async fn started(&self) {
+        while !self.drained.get() {
+            self.event.wait().await;
+        }
+    }
+}
+
+/// Where a connection lives and what it may use.
+pub struct Place {
+    pub shard: Shard,
+    pub account: Account,
+    pub peer: SocketAddr,
+    pub limits: Limits,
+    pub drain: Drain,
+}
+
+/// Serves `socket` until it closes. Returns why, where that is worth a word.
+pub async fn serve<S: Service>(place: Place, socket: Socket, service: Rc<S>) -> Option<String> {
+    let Place { shard, account, peer, limits, drain } = place;
+    let connection = Rc::new(Connection {
+        peer,
+        shard: shard.clone(),
+        closed: Cell::new(false),
+        closed_event: Event::new(),
+        bytes_in_flight: Cell::new(0),
+        room_event: Event::new(),
+    });
+    let socket = Rc::new(socket);
+    let frames = Rc::new(Queue::new(limits.requests_in_flight));
+    let reader = {
+        let (connection, socket, frames) = (connection.clone(), socket.clone(), frames.clone());
+        let shard_of_reader = shard.clone();
+        shard.spawn(Class::Latency, account, async move {
+            let end = {
+                let mut reading = pin!(read_frames(shard_of_reader, &connection, &socket, limits, &frames));
+                let mut drained = pin!(drain.started());
+                poll_fn(|context| match reading.as_mut().poll(context) {
+                    Poll::Ready(end) => Poll::Ready(end),
+                    Poll::Pending => drained.as_mut().poll(context).map(|()| Ok(())),
+                })
+                .await
+            };
+            connection.closed.set(true);
+            connection.closed_event.notify_all();
+            // The worker has ended already when the queue is closed.
+            let _ = frames.push(Incoming::End(end.err())).await;
+        })
+    };
+    let worker =
+        Worker { connection, socket: socket.clone(), frames, service, owed: VecDeque::new(), next: None, muted: false };
+    let reason = worker.run().await;
+    socket.shutdown();
+    reader.cancel();
+    reason
+}
+
+enum Incoming {
+    Frame(Slice),
+    End(Option<FrameError>),
+}
+
+async fn read_frames(
+    shard: Shard,
+    connection: &Connection,
+    socket: &Socket,
+    limits: Limits,
+    frames: &Queue<Incoming>,
+) -> Result<(), FrameError> {
+    let mut reader = FrameReader::new(shard, limits.frame_bytes);
+    while let Some(frame) = reader.next(socket).await? {
+        while connection.bytes_in_flight.get() > 0
+            && connection.bytes_in_flight.get() + frame.len() > limits.bytes_in_flight
+        {
+            connection.room_event.wait().await;
+        }
+        connection.bytes_in_flight.set(connection.bytes_in_flight.get() + frame.len());
+        if frames.push(Incoming::Frame(frame)).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A request that is started and owed an answer.
+struct Owed {
+    reply: Boxed<Reply>,
+    on_close: OnClose,
+    frame_bytes: usize,
+}
+
+struct Worker<S> {
+    connection: Rc<Connection>,
+    socket: Rc<Socket>,
+    frames: Rc<Queue<Incoming>>,
+    service: Rc<S>,
+    owed: VecDeque<Owed>,
+    /// Taken from the queue, waiting for every earlier answer.
+    next: Option<Slice>,
+    /// An answer was dropped, so none may follow it.
+    muted: bool,
+}
+
+enum Step {
+    Replied(Reply),
+    Incoming(Incoming),
+    Dropped,
+}
+
+/// Why a connection ends; `None` where its peer just closed.
+struct Ended(Option<String>);
+
+impl<S: Service> Worker<S> {
+    async fn run(mut self) -> Option<String> {
+        loop {
+            if let Some(frame) = self.next.take_if(|frame| self.owed.is_empty() || self.service.pipelined(frame)) {
+                self.start(frame).await;
+                continue;
+            }
+            let over = match self.step().await {
+                Step::Replied(reply) => self.replied(reply).await,
+                Step::Incoming(Incoming::Frame(frame)) => {
+                    self.next = Some(frame);
+                    Ok(())
+                }
+                Step::Incoming(Incoming::End(error)) => self.settle(error).await,
+                Step::Dropped => {
+                    // The peer is gone. What it sent before (Produce with `acks=0`, say) is still done, but nothing is
+                    // answered, since one answer is missing now.
+                    self.muted = true;
+                    self.pop();
+                    Ok(())
+                }
+            };
+            if let Err(Ended(reason)) = over {
+                return reason;
+            }
+        }
+    }
+
+    /// Runs a request's first stage.
+    async fn start(&mut self, frame: Slice) {
+        let frame_bytes = frame.len();
+        let (reply, on_close): (Boxed<Reply>, _) =
+            match self.service.clone().start(self.connection.clone(), frame).await {
+                Started::Done(reply) => (Box::pin(std::future::ready(reply)), OnClose::Finish),
+                Started::Later(reply, on_close) => (reply, on_close),
+            };
+        self.owed.push_back(Owed { reply, on_close, frame_bytes });
+    }
+
+    /// Forgets the oldest request.
+    fn pop(&mut self) {
+        if let Some(owed) = self.owed.pop_front() {
+            let in_flight = &self.connection.bytes_in_flight;
+            in_flight.set(in_flight.get() - owed.frame_bytes);
+            self.connection.room_event.notify_all();
+        }
+    }
+
+    /// The oldest request's reply, or the next frame where none waits to be started.
+    async fn step(&mut self) -> Step {
+        let Self { connection, frames, owed, next, .. } = self;
+        let mut incoming = pin!(frames.pop());
+        let mut closed = pin!(connection.closed_event.wait());
+        poll_fn(|context| {
+            if let Some(oldest) = owed.front_mut() {
+                if let Poll::Ready(reply) = oldest.reply.as_mut().poll(context) {
+                    return Poll::Ready(Step::Replied(reply));
+                }
+                if oldest.on_close == OnClose::Drop
+                    && (connection.is_closed() || closed.as_mut().poll(context).is_ready())
+                {
+                    return Poll::Ready(Step::Dropped);
+                }
+            }
+            if next.is_none()
+                && let Poll::Ready(incoming) = incoming.as_mut().poll(context)
+            {
+                return Poll::Ready(Step::Incoming(incoming.unwrap_or(Incoming::End(None))));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Sends the oldest request's answer.
+    async fn replied(&mut self, reply: Reply) -> Result<(), Ended> {
+        match reply {
+            Reply::Answer(answer) if !self.muted => {
+                self.socket.send(answer).await.map_err(|error| Ended(Some(format!("sending failed: {error}"))))?;
+            }
+            Reply::Answer(_) | Reply::Nothing => {}
+            Reply::Close(reason) => return Err(Ended(Some(reason))),
+        }
+        self.pop();
+        Ok(())
+    }
+
+    /// No further request will come: finishes those that are under way, then ends.
+    async fn settle(&mut self, error: Option<FrameError>) -> Result<(), Ended> {
+        while let Some(oldest) = self.owed.front_mut() {
+            match oldest.on_close {
+                OnClose::Finish => {
+                    let reply = oldest.reply.as_mut().await;
+                    self.replied(reply).await?;
+                }
+                OnClose::Drop => {
+                    self.muted = true;
+                    self.pop();
+                }
+            }
+        }
+        Err(Ended(error.map(|error| error.to_string())))
+    }
+}

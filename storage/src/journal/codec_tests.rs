@@ -1,0 +1,158 @@
+use super::*;
+use base::{PartitionIndex, Random, Uuid};
+use proptest::prelude::*;
+
+fn log(number: i32) -> LogId {
+    LogId { topic_id: Uuid([3; 16]), partition: PartitionIndex(number) }
+}
+
+fn at(first: i64, last: i64, position: u64) -> AppendAt {
+    AppendAt { log: log(1), segment: Offset(0), position, first: Offset(first), last: Offset(last) }
+}
+
+fn one_of_each() -> Vec<Entry<'static>> {
+    let segment = SegmentMeta { end_offset: Offset(9), bytes: 700, ..SegmentMeta::new(Offset(4), WallTime(17)) };
+    let controls = [
+        Control::Create { log: log(0), placement: PlacementEpoch(4), created: WallTime(5), topic: "orders" },
+        Control::Remove { log: log(0) },
+        Control::Truncate { log: log(0), end: Offset(10), segment },
+        Control::StartMoved { log: log(0), start: Offset(8) },
+        Control::EpochAdopted { log: log(0), epoch: LeaderEpoch(3), start: Offset(8) },
+        Control::Placed { record: b"any record" },
+        Control::Roll { log: log(0), segment: Offset(12), sealed_bytes: 900, created: WallTime(6) },
+        Control::Released { log: log(0), placement: PlacementEpoch(5) },
+    ];
+    let data = [
+        Entry::Append { at: at(10, 12, 8100), bytes: b"three batches" },
+        Entry::BlockPrefix { log: log(1), segment: Offset(0), position: 8192, bytes: b"prefix" },
+    ];
+    data.into_iter().chain(controls.map(Entry::Control)).collect()
+}
+
+fn frame(entries: &[Entry<'_>], salt: u64, sequence: u64) -> Vec<u8> {
+    let mut space = vec![0xaa; 64 * 1024];
+    let mut writer = FrameWriter::new(&mut space);
+    for entry in entries {
+        writer.copy(entry);
+    }
+    let end = writer.finish(salt, sequence, sequence - 1, 40);
+    space.truncate(end);
+    space
+}
+
+#[test]
+fn entries_round_trip() {
+    let entries = one_of_each();
+    let bytes = frame(&entries, 77, 5);
+    assert_eq!(bytes.len() % JOURNAL_BLOCK_BYTES, 0);
+    let (head, payload) = frame_at(&bytes, 77).expect("a frame");
+    assert_eq!((head.sequence, head.durable_sequence, head.manifest_version), (5, 4, 40));
+    assert_eq!(head.frame_bytes(), bytes.len());
+    let read: Result<Vec<_>, _> = Entries::new(&head, payload).collect();
+    assert_eq!(read.as_deref(), Ok(entries.as_slice()));
+    assert!(frame_at(&bytes, 78).is_none(), "another generation");
+}
+
+#[test]
+fn parts_and_overheads_are_what_they_say() {
+    let mut space = vec![0; JOURNAL_BLOCK_BYTES];
+    let mut writer = FrameWriter::new(&mut space);
+    let room = writer.room();
+    writer.append(&at(0, 0, 0), &[b"he", b"", b"llo"]);
+    assert_eq!(room - writer.room(), APPEND_OVERHEAD_BYTES + 5);
+    let room = writer.room();
+    writer.block_prefix(log(0), Offset(0), 4096, &[b"xy"]);
+    assert_eq!(room - writer.room(), PREFIX_OVERHEAD_BYTES + 2);
+    let room = writer.room();
+    let remove = Control::Remove { log: log(0) }.encode();
+    writer.control(&remove);
+    assert_eq!(room - writer.room(), remove.entry_bytes());
+}
+
+/// Every single flipped bit of the head or of an entry makes the frame no frame, or leaves it as it was (the padding).
+#[test]
+fn every_flipped_bit_is_seen() {
+    let entries = one_of_each();
+    let bytes = frame(&entries, 77, 5);
+    let (head, _) = frame_at(&bytes, 77).expect("a frame");
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let in_padding = bit / 8 >= FRAME_HEAD_BYTES + head.payload_bytes as usize;
+        assert_eq!(frame_at(&damaged, 77).is_some(), in_padding, "bit {bit}");
+    }
+}
+
+#[test]
+fn entries_that_make_no_sense_are_refused() {
+    let body = |control: Control<'_>| control.encode();
+    let raw = |kind: u8, body: Vec<u8>| EncodedControl { kind, body };
+    let segment = SegmentMeta::new(Offset(4), WallTime(17));
+    let malformed = |kind| Err(EntryError::Malformed { kind });
+    for (what, entry, expected) in [
+        ("the reserved kind", raw(kind::REF, vec![0; 40]), Err(EntryError::UnknownKind { kind: 10 })),
+        ("a kind of a later release", raw(200, vec![]), Err(EntryError::UnknownKind { kind: 200 })),
+        ("too short", raw(kind::REMOVE, vec![0; 19]), malformed(kind::REMOVE)),
+        ("too long", raw(kind::REMOVE, vec![0; 21]), malformed(kind::REMOVE)),
+        (
+            "a path for a topic",
+            body(Control::Create { log: log(0), placement: PlacementEpoch(1), created: WallTime(0), topic: "../x" }),
+            malformed(kind::CREATE),
+        ),
+        ("an end below its segment", body(Control::Truncate { log: log(0), end: Offset(3), segment }), malformed(5)),
+        ("a negative start", body(Control::StartMoved { log: log(0), start: Offset(-1) }), malformed(6)),
+        (
+            "no epoch",
+            body(Control::EpochAdopted { log: log(0), epoch: LeaderEpoch(-1), start: Offset(0) }),
+            malformed(7),
+        ),
+        ("an append of nothing", raw(kind::APPEND, vec![0; 52]), malformed(kind::APPEND)),
+        ("a prefix of a whole block", raw(kind::BLOCK_PREFIX, vec![0; 36 + 4096]), malformed(kind::BLOCK_PREFIX)),
+    ] {
+        let mut space = vec![0; 16 * 1024];
+        let mut writer = FrameWriter::new(&mut space);
+        writer.control(&entry);
+        writer.finish(1, 1, 0, 0);
+        let (head, payload) = frame_at(&space, 1).expect("a frame");
+        let read: Result<Vec<_>, _> = Entries::new(&head, payload).collect();
+        assert_eq!(read.map(|_| ()), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_wrong_count_is_refused() {
+    let entries = one_of_each();
+    let bytes = frame(&entries, 1, 1);
+    let (head, payload) = frame_at(&bytes, 1).expect("a frame");
+    for entry_count in [0, head.entry_count - 1, head.entry_count + 1, u32::MAX] {
+        let read: Result<Vec<_>, _> = Entries::new(&FrameHead { entry_count, ..head }, payload).collect();
+        assert_eq!(read.map(|_| ()), Err(EntryError::Count), "{entry_count}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn hostile_payloads_never_panic(payload in proptest::collection::vec(any::<u8>(), 0..512), entry_count in 0..40u32) {
+        let head = FrameHead {
+            salt: 0, sequence: 1, durable_sequence: 0, manifest_version: 0, entry_count, payload_bytes: payload.len() as u32,
+        };
+        let read = Entries::new(&head, &payload).count();
+        prop_assert!(read <= payload.len() / ENTRY_HEAD_BYTES + 1);
+    }
+
+    /// A good frame with bytes changed and the checksum made right again: what a defect of ours would look like.
+    #[test]
+    fn entries_with_wrong_fields_never_panic(seed in any::<u64>()) {
+        let mut random = Random::new(seed);
+        let mut bytes = frame(&one_of_each(), 1, 1);
+        for _ in 0..1 + random.below(4) {
+            let at = FRAME_HEAD_BYTES + random.below(600) as usize;
+            bytes[at] = random.next_u64() as u8;
+        }
+        let head = FrameHead::parse(&bytes).expect("the head is whole");
+        let payload = &bytes[FRAME_HEAD_BYTES..FRAME_HEAD_BYTES + head.payload_bytes as usize];
+        let _ = Entries::new(&head, payload).count();
+    }
+}

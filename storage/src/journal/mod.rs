@@ -1,0 +1,11 @@
+//! The journal of a shard: what makes an append durable.
+//!
+//! | part | what it does |
+//! | --- | --- |
+//! | [`codec`] | the bytes of commits and their entries (pure) |
+//! | [`scan`] | finds a journal's end, tells torn from rotten (pure) |
+//! | [`ring`] | which file is next, what is free, what is promised (pure) |
+
+pub mod codec;
+pub mod ring;
+pub mod scan;

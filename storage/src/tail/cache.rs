@@ -1,0 +1,82 @@
+//! The memory of all tails of a shard: what it is bounded by, and the order in which destaged chunks leave it.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+
+use shard::{AppendBuf, Arena};
+
+use super::NoMemory;
+use super::chunks::Inner;
+
+/// What all tails of a shard may hold together, and the order in which they give it up.
+#[derive(Clone)]
+pub struct TailCache {
+    state: Rc<RefCell<CacheState>>,
+    arena: Arena,
+}
+
+struct CacheState {
+    bytes: usize,
+    bytes_limit: usize,
+    /// Destaged chunks, oldest first, by the address they begin at; an entry whose chunk is gone finds nothing.
+    queue: VecDeque<(Weak<RefCell<Inner>>, u64)>,
+}
+
+impl TailCache {
+    /// `bytes_limit` is what remains in memory when destage keeps up; what is not destaged is never dropped.
+    #[must_use]
+    pub fn new(arena: Arena, bytes_limit: usize) -> Self {
+        let state = CacheState { bytes: 0, bytes_limit, queue: VecDeque::new() };
+        Self { state: Rc::new(RefCell::new(state)), arena }
+    }
+
+    /// Memory that tails hold now.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.state.borrow().bytes
+    }
+
+    #[must_use]
+    pub fn bytes_limit(&self) -> usize {
+        self.state.borrow().bytes_limit
+    }
+
+    pub(super) fn alloc(&self, bytes: usize) -> Result<AppendBuf, NoMemory> {
+        while self.bytes() + bytes > self.bytes_limit() && self.evict_one() {}
+        loop {
+            if let Some(buf) = self.alloc_exact(bytes) {
+                return Ok(buf);
+            }
+            if !self.evict_one() {
+                return Err(NoMemory);
+            }
+        }
+    }
+
+    pub(super) fn alloc_exact(&self, bytes: usize) -> Option<AppendBuf> {
+        let mut buf = self.arena.alloc(bytes)?;
+        buf.set_len(0);
+        self.state.borrow_mut().bytes += buf.capacity();
+        Some(AppendBuf::from(buf))
+    }
+
+    /// Drops one destaged chunk; false when there is none. An entry that turns out to be in use again only leaves the queue.
+    fn evict_one(&self) -> bool {
+        loop {
+            let next = self.state.borrow_mut().queue.pop_front();
+            let Some((tail, start)) = next else { return false };
+            if tail.upgrade().is_some_and(|inner| Inner::evict(&inner, start, self) > 0) {
+                return true;
+            }
+        }
+    }
+
+    pub(super) fn droppable(&self, tail: Weak<RefCell<Inner>>, start: u64) {
+        self.state.borrow_mut().queue.push_back((tail, start));
+    }
+
+    pub(super) fn released(&self, bytes: usize) {
+        self.state.borrow_mut().bytes -= bytes;
+    }
+}
