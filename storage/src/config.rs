@@ -81,12 +81,19 @@ pub struct RecoverConfig {
     pub shards: u16,
     /// Journal bytes kept in memory between finding and replaying them; what is above is read twice.
     pub replay_memory_bytes: usize,
+    /// `index.interval.bytes` for what is replayed.
+    pub index_interval_bytes: u64,
 }
 
 impl RecoverConfig {
     #[must_use]
     pub fn new(data_dir: impl Into<PathBuf>, shards: u16) -> Self {
-        Self { data_dir: data_dir.into(), shards, replay_memory_bytes: 512 * MIB }
+        Self {
+            data_dir: data_dir.into(),
+            shards,
+            replay_memory_bytes: 512 * MIB,
+            index_interval_bytes: 32 * KIB as u64,
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod retention;
 pub mod segment;
 pub mod space;
 pub mod tail;
+mod tasks;
 
 #[cfg(test)]
 mod testing;

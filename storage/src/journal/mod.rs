@@ -5,7 +5,9 @@
 //! | [`codec`] | the bytes of commits and their entries (pure) |
 //! | [`scan`] | finds a journal's end, tells torn from rotten (pure) |
 //! | [`ring`] | which file is next, what is free, what is promised (pure) |
+//! | [`files`] | makes, opens and names the files |
 
 pub mod codec;
+pub mod files;
 pub mod ring;
 pub mod scan;

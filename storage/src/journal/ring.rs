@@ -12,6 +12,15 @@ use std::collections::VecDeque;
 use super::codec::{FRAME_BYTES_MAX, FRAME_HEAD_BYTES, JOURNAL_BLOCK_BYTES};
 use super::scan::JournalPosition;
 
+const BLOCK: u64 = JOURNAL_BLOCK_BYTES as u64;
+
+/// The longest commit in files of `file_bytes`: a quarter of one, for what a file's end may waste, and never more than a frame.
+#[must_use]
+pub fn frame_bytes_max(file_bytes: u64) -> usize {
+    let quarter = (file_bytes / 4).min(FRAME_BYTES_MAX as u64) as usize;
+    quarter - quarter % JOURNAL_BLOCK_BYTES
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct UsedFile {
     file: u32,
@@ -31,6 +40,7 @@ pub struct FramePlace {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RingState {
     file_bytes: u64,
+    frame_bytes_max: u64,
     /// Oldest first; the last one is the head, where commits go.
     used: VecDeque<UsedFile>,
     free: VecDeque<u32>,
@@ -48,12 +58,13 @@ impl RingState {
     /// Without files, or with files too small for a commit.
     #[must_use]
     pub fn new(files: Vec<u32>, file_bytes: u64, next_sequence: u64) -> Self {
-        assert!(file_bytes >= 2 * FRAME_BYTES_MAX as u64, "journal files of {file_bytes} bytes");
+        let frame_bytes_max = frame_bytes_max(file_bytes) as u64;
+        assert!(frame_bytes_max > 0 && file_bytes.is_multiple_of(BLOCK), "journal files of {file_bytes} bytes");
         let file_count = files.len() as u32;
         let mut free = VecDeque::from(files);
         let head = free.pop_front().expect("a journal has at least one file");
         let used = VecDeque::from([UsedFile { file: head, last_sequence: 0 }]);
-        Self { file_bytes, used, free, head_filled: 0, next_sequence, reserved_bytes: 0, file_count }
+        Self { file_bytes, frame_bytes_max, used, free, head_filled: 0, next_sequence, reserved_bytes: 0, file_count }
     }
 
     fn head(&self) -> &UsedFile {
@@ -92,7 +103,7 @@ impl RingState {
     /// the longest one.
     #[must_use]
     pub fn room_bytes(&self) -> u64 {
-        let usable = |bytes: u64| bytes.saturating_sub(FRAME_BYTES_MAX as u64);
+        let usable = |bytes: u64| bytes.saturating_sub(self.frame_bytes_max);
         usable(self.file_bytes - self.head_filled) + self.free.len() as u64 * usable(self.file_bytes)
     }
 
@@ -127,12 +138,14 @@ impl RingState {
     #[must_use]
     pub fn frame_limit(&self, first_bytes: usize) -> usize {
         let rest = (self.file_bytes - self.head_filled) as usize;
-        if rest >= first_bytes { rest.min(FRAME_BYTES_MAX) } else { FRAME_BYTES_MAX }
+        let most = self.frame_bytes_max as usize;
+        if rest >= first_bytes { rest.min(most) } else { most }
     }
 
     /// Places a commit of `frame_bytes`. `None` when the ring is full, which reservation rules out.
     pub fn place(&mut self, frame_bytes: usize) -> Option<FramePlace> {
-        assert!(frame_bytes <= FRAME_BYTES_MAX && frame_bytes.is_multiple_of(JOURNAL_BLOCK_BYTES));
+        let fits = frame_bytes as u64 <= self.frame_bytes_max && frame_bytes.is_multiple_of(JOURNAL_BLOCK_BYTES);
+        assert!(fits, "a commit of {frame_bytes} bytes");
         if self.head_filled + frame_bytes as u64 > self.file_bytes {
             let file = self.free.pop_front()?;
             self.used.push_back(UsedFile { file, last_sequence: 0 });
@@ -174,27 +187,33 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FILE: u64 = 2 * FRAME_BYTES_MAX as u64;
+    const FILE: u64 = 64 << 10;
+    const FRAME: usize = 16 << 10;
     const BLOCK: usize = JOURNAL_BLOCK_BYTES;
 
     #[test]
     fn commits_fill_files_in_turn_and_only_covered_files_come_back() {
         let mut ring = RingState::new(vec![0, 1], FILE, 1);
         let place = |ring: &mut RingState, bytes| ring.place(bytes).map(|at| (at.file, at.offset, at.sequence));
-        assert_eq!(place(&mut ring, FRAME_BYTES_MAX), Some((0, 0, 1)));
-        assert_eq!(place(&mut ring, BLOCK), Some((0, FRAME_BYTES_MAX as u64, 2)));
+        for sequence in 1..4 {
+            assert_eq!(place(&mut ring, FRAME), Some((0, (sequence - 1) * FRAME as u64, sequence)));
+        }
+        assert_eq!(place(&mut ring, BLOCK), Some((0, 3 * FRAME as u64, 4)));
         // Does not fit any more: the end of the file is left.
-        assert_eq!(place(&mut ring, FRAME_BYTES_MAX), Some((1, 0, 3)));
-        assert_eq!(place(&mut ring, FRAME_BYTES_MAX), Some((1, FRAME_BYTES_MAX as u64, 4)));
+        for sequence in 5..9 {
+            assert_eq!(place(&mut ring, FRAME), Some((1, (sequence - 5) * FRAME as u64, sequence)));
+        }
         assert_eq!(place(&mut ring, BLOCK), None, "both files are live");
-        assert_eq!(ring.free_below(2), 0, "commit 2 is in the first file");
-        assert_eq!(ring.free_below(3), 1);
-        assert_eq!(place(&mut ring, BLOCK), Some((0, 0, 5)));
+        assert_eq!(ring.free_below(4), 0, "commit 4 is in the first file");
+        assert_eq!(ring.free_below(5), 1);
+        assert_eq!(place(&mut ring, BLOCK), Some((0, 0, 9)));
         // Growth joins behind what is free, wherever the head is.
         ring.grow(2);
-        assert_eq!(place(&mut ring, FRAME_BYTES_MAX), Some((0, BLOCK as u64, 6)));
-        assert_eq!(place(&mut ring, FRAME_BYTES_MAX), Some((2, 0, 7)));
-        assert_eq!(ring.free_below(7), 2);
+        for sequence in 10..13 {
+            assert_eq!(place(&mut ring, FRAME).map(|at| (at.0, at.2)), Some((0, sequence)));
+        }
+        assert_eq!(place(&mut ring, FRAME), Some((2, 0, 13)));
+        assert_eq!(ring.free_below(13), 2);
         assert_eq!(ring.free_below(100), 0, "the head stays");
         assert_eq!(ring.live_files().collect::<Vec<_>>(), [2]);
     }
@@ -205,7 +224,7 @@ mod tests {
         /// Whatever was reserved can be placed, in whatever groups, without freeing anything.
         #[test]
         fn reserved_entries_always_find_their_place(
-            sizes in proptest::collection::vec(1..FRAME_BYTES_MAX / 2, 1..200),
+            sizes in proptest::collection::vec(1..FRAME / 2, 1..200),
             groups in proptest::collection::vec(1..20usize, 200),
             files in 1..5u32,
         ) {

@@ -261,8 +261,9 @@ impl Inner {
         Some((self.end, self.end_offset))
     }
 
-    pub(super) fn destage_next(&self, bytes_max: usize) -> Option<DestagePiece> {
-        if self.destaged == self.end {
+    pub(super) fn destage_next(&self, bytes_max: usize, upto: u64) -> Option<DestagePiece> {
+        let upto = upto.min(self.end);
+        if self.destaged >= upto {
             return None;
         }
         let first = self.chunks.partition_point(|chunk| chunk.end() <= self.destaged);
@@ -278,7 +279,7 @@ impl Inner {
             .last()
             .expect("the first");
         let most = start + (bytes_max - bytes_max % BLOCK_BYTES).max(BLOCK_BYTES) as u64;
-        let end = last_of_segment.end().min(most);
+        let end = last_of_segment.end().min(most).min(upto);
         let partial_bytes = (end - start) % BLOCK_BYTES as u64;
         let blocks = self.slices(start..end - partial_bytes).slices;
         let partial = (partial_bytes > 0).then(|| self.slices(end - partial_bytes..end).slices.remove(0));

@@ -240,10 +240,11 @@ impl Tail {
         self.inner.borrow().block_prefix(at.0)
     }
 
-    /// The next bytes to write to a segment, at most about `bytes_max` and never of two segments; `None` when all are written.
+    /// The next bytes to write to a segment, at most about `bytes_max`, never of two segments and never above `upto`, which is how far
+    /// the journal holds them; `None` when all of those are written.
     #[must_use]
-    pub fn destage_next(&self, bytes_max: usize) -> Option<DestagePiece> {
-        self.inner.borrow().destage_next(bytes_max)
+    pub fn destage_next(&self, bytes_max: usize, upto: Address) -> Option<DestagePiece> {
+        self.inner.borrow().destage_next(bytes_max, upto.0)
     }
 
     /// A piece is in its segment now, and what lies below it may be dropped from memory. Of no effect when the log was truncated since

@@ -78,7 +78,7 @@ impl Model {
     }
 
     fn destage(&mut self, tail: &Tail, bytes_max: usize) {
-        let Some(piece) = tail.destage_next(bytes_max) else {
+        let Some(piece) = tail.destage_next(bytes_max, tail.end().0) else {
             assert_eq!(tail.undestaged_bytes(), 0);
             return;
         };
@@ -255,7 +255,7 @@ fn a_write_that_a_truncation_overtook_destages_nothing() {
     let (tail, mut model) = (empty_tail(&cache), Model::new());
     model.append(&tail, 1, 9000);
     model.append(&tail, 1, 9000);
-    let late = tail.destage_next(1 << 20).expect("18,000 bytes");
+    let late = tail.destage_next(1 << 20, tail.end().0).expect("18,000 bytes");
     model.truncate(&tail, 1);
     model.append(&tail, 1, 9000);
     tail.mark_destaged(late.done);

@@ -7,6 +7,8 @@
 //! Cost: the whole of it is written at each checkpoint, in pieces; about 100 bytes for each log, 65 for each segment and up to
 //! 140 for each producer. 10,000 logs of two segments and one producer make 4 MB.
 
+pub mod file;
+
 use base::{Offset, PlacementEpoch, ShardId};
 
 use crate::bytes::{Reader, Short, put_log_id};
@@ -283,5 +285,4 @@ fn check(bytes: &[u8]) -> Result<(ManifestHead, u32, &[u8]), ManifestError> {
 }
 
 #[cfg(test)]
-#[path = "manifest_tests.rs"]
 mod tests;
