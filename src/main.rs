@@ -1,1 +1,3 @@
+//! The `tidemill` program.
+
 fn main() {}

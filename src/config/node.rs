@@ -1,0 +1,159 @@
+//! The node's own settings: one TOML file, read once, checked once; options of `serve` come on top.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// When a record counts as held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DurabilitySetting {
+    /// Once flushed to the device.
+    Disk,
+    /// Once written; flushed in the background. A power cut may take what was acknowledged.
+    Replicas,
+}
+
+/// Every setting of a node. Bounds are checked by [`NodeConfig::check`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NodeConfig {
+    pub broker_id: i32,
+    /// Where Kafka clients connect: `HOST:PORT`; port 0 takes a free one.
+    pub listen: String,
+    /// What clients are told to connect to, where that differs from `listen`: `HOST:PORT`.
+    pub advertised: Option<String>,
+    pub data_dir: PathBuf,
+    /// Shards to run; none: one for each core that this process may use.
+    pub shards: Option<u16>,
+    /// Pin each shard's thread to a core.
+    pub pin: bool,
+    /// Memory for buffers and caches of the whole process, in bytes.
+    pub memory_bytes: u64,
+    pub durability: DurabilitySetting,
+    /// The largest journal of one shard, in bytes.
+    pub journal_bytes: u64,
+    /// Free space that produce may not touch, in bytes.
+    pub disk_reserve_bytes: u64,
+    /// Background disk bytes in flight over all shards.
+    pub background_bytes_in_flight: u64,
+    pub auto_create_topics: bool,
+    /// Partitions of a topic created without a count.
+    pub num_partitions: i32,
+    pub max_request_bytes: u32,
+    /// Received and unanswered bytes of one connection.
+    pub connection_bytes_in_flight: u32,
+    pub connections_max: u32,
+    pub fetch_max_bytes: i32,
+    pub fetch_sessions_max: u32,
+    pub producer_id_expiration_ms: i64,
+    /// How often retention is looked at, in milliseconds (`log.retention.check.interval.ms`).
+    pub retention_check_interval_ms: u64,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            broker_id: 1,
+            listen: "127.0.0.1:9092".to_owned(),
+            advertised: None,
+            data_dir: PathBuf::from("./tidemill-data"),
+            shards: None,
+            pin: true,
+            memory_bytes: 1 << 30,
+            durability: DurabilitySetting::Disk,
+            journal_bytes: 256 << 20,
+            disk_reserve_bytes: 256 << 20,
+            background_bytes_in_flight: 512 << 10,
+            auto_create_topics: true,
+            num_partitions: 1,
+            max_request_bytes: 100 << 20,
+            connection_bytes_in_flight: 8 << 20,
+            connections_max: 18_000,
+            fetch_max_bytes: 55 << 20,
+            fetch_sessions_max: 1000,
+            producer_id_expiration_ms: 86_400_000,
+            retention_check_interval_ms: 300_000,
+        }
+    }
+}
+
+/// Why the settings can't be used.
+#[derive(Debug)]
+pub enum ConfigError {
+    Read { path: PathBuf, error: std::io::Error },
+    Parse { path: PathBuf, error: toml::de::Error },
+    OutOfBounds { key: &'static str, value: String, bounds: &'static str },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { path, error } => {
+                write!(f, "the configuration {} can't be read: {error}; check --config", path.display())
+            }
+            Self::Parse { path, error } => write!(f, "the configuration {} is not valid: {error}", path.display()),
+            Self::OutOfBounds { key, value, bounds } => write!(f, "{key} = {value} is out of bounds: {bounds}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl NodeConfig {
+    /// Reads a TOML file. Unknown keys are errors that name the known ones.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with the path and, for a parse error, the place in the file.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read { path: path.to_owned(), error })?;
+        toml::from_str(&text).map_err(|error| ConfigError::Parse { path: path.to_owned(), error })
+    }
+
+    /// Checks every bound.
+    ///
+    /// # Errors
+    /// The first key that is out of bounds.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        const MIB: u64 = 1 << 20;
+        let bound = |holds: bool, key, value: &dyn fmt::Display, bounds| {
+            if holds { Ok(()) } else { Err(ConfigError::OutOfBounds { key, value: value.to_string(), bounds }) }
+        };
+        bound(self.broker_id >= 0, "broker-id", &self.broker_id, "0 or more")?;
+        let shards = self.shards.unwrap_or(1);
+        bound((1..=256).contains(&shards), "shards", &shards, "1 to 256")?;
+        let memory_min = 128 * MIB * u64::from(shards);
+        bound(self.memory_bytes >= memory_min, "memory-bytes", &self.memory_bytes, "at least 128 MiB for each shard")?;
+        let journal = self.journal_bytes;
+        bound((32 * MIB..=256 * MIB).contains(&journal), "journal-bytes", &journal, "32 MiB to 256 MiB")?;
+        let background = self.background_bytes_in_flight;
+        bound(background >= 128 << 10, "background-bytes-in-flight", &background, "at least 128 KiB")?;
+        let partitions = self.num_partitions;
+        bound((1..=100_000).contains(&partitions), "num-partitions", &partitions, "1 to 100000")?;
+        let request = self.max_request_bytes;
+        bound((1 << 16..=1 << 30).contains(&request), "max-request-bytes", &request, "64 KiB to 1 GiB")?;
+        bound(self.fetch_max_bytes >= 1024, "fetch-max-bytes", &self.fetch_max_bytes, "at least 1024")?;
+        let expiration = self.producer_id_expiration_ms;
+        bound(expiration >= 1, "producer-id-expiration-ms", &expiration, "at least 1")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NodeConfig;
+
+    #[test]
+    fn defaults_hold_their_own_bounds() {
+        NodeConfig::default().check().unwrap();
+    }
+
+    #[test]
+    fn files_are_checked() {
+        let read = |text: &str| toml::from_str::<NodeConfig>(text).map_err(|error| error.to_string());
+        assert_eq!(read("shards = 3\nlisten = \"127.0.0.1:0\"").unwrap().shards, Some(3));
+        assert!(read("shrads = 3").unwrap_err().contains("unknown field `shrads`"));
+        let config = read("broker-id = -1").unwrap();
+        assert!(config.check().unwrap_err().to_string().contains("broker-id"));
+    }
+}
