@@ -62,11 +62,13 @@ pub struct Socket {
     receiving: RefCell<Option<Pending>>,
     /// Bytes that came in but were not yet asked for.
     ahead: RefCell<Option<Slice>>,
+    /// Passed to this very shard: the descriptor goes on under another handle.
+    kept: bool,
 }
 
 impl Socket {
     pub(crate) fn new(shard: Shard, id: SocketId) -> Self {
-        Self { shard, id, receiving: RefCell::default(), ahead: RefCell::default() }
+        Self { shard, id, receiving: RefCell::default(), ahead: RefCell::default(), kept: false }
     }
 
     /// What has come in, in one piece of the driver's choosing; empty at the end of the stream.
@@ -125,7 +127,7 @@ impl Socket {
     }
 
     /// Gives the connection to another shard, with what was received but not yet read.
-    pub async fn pass_to(self, shard: ShardId) -> io::Result<PassedSocket> {
+    pub async fn pass_to(mut self, shard: ShardId) -> io::Result<PassedSocket> {
         let receiving = self.receiving.take();
         if let Some(pending) = receiving {
             pending.cancel();
@@ -134,6 +136,10 @@ impl Socket {
             }
         }
         let ahead = self.ahead.take().map(|bytes| bytes.export());
+        if shard == self.shard.id() {
+            self.kept = true;
+            return Ok(PassedSocket { socket: self.id, to: shard, ahead });
+        }
         // The peer gets a descriptor of its own; ours is closed as always, when `self` goes.
         match self.shard.submit(Op::Pass { socket: self.id, to: shard }).await? {
             Outcome::Socket(socket) => Ok(PassedSocket { socket, to: shard, ahead }),
@@ -145,7 +151,9 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.receiving.take();
-        self.shard.submit_detached(Op::CloseSocket { socket: self.id });
+        if !self.kept {
+            self.shard.submit_detached(Op::CloseSocket { socket: self.id });
+        }
     }
 }
 

@@ -84,6 +84,14 @@ pub(super) enum State {
 }
 
 impl State {
+    /// The table place that a kernel worker looks up only when it gets to the operation.
+    pub fn looked_up_late(&self) -> Option<u32> {
+        match self {
+            Self::Datasync { file: index } | Self::Shutdown { socket: index } => Some(*index),
+            _ => None,
+        }
+    }
+
     /// Makes bytes durable, which the kernel finishes on a worker that needs this core.
     pub fn is_sync(&self) -> bool {
         matches!(self, Self::Datasync { .. } | Self::Write { sync: WriteSync::Data, .. })

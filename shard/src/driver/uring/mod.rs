@@ -105,6 +105,9 @@ pub struct Uring {
     starved: VecDeque<OpId>,
     /// Work that the helper's full queue has not taken yet.
     backlog: VecDeque<Job>,
+    /// Operations that a kernel worker looks up by place, for each place; a close waits until they are done, since the place may
+    /// be another file's or socket's right after it.
+    late: HashMap<u32, Late>,
     /// Completions that need no word from the kernel.
     ready: Vec<Completion>,
     syncs_in_flight: usize,
@@ -124,6 +127,12 @@ pub struct Uring {
 struct Memory {
     arena: Arena,
     registered: Registered,
+}
+
+#[derive(Default)]
+struct Late {
+    in_flight: usize,
+    close: Option<OpId>,
 }
 
 /// How a flight goes on after a completion.
@@ -159,6 +168,7 @@ impl Uring {
             listeners_changed: false,
             starved: VecDeque::new(),
             backlog: VecDeque::new(),
+            late: HashMap::new(),
             ready: Vec::new(),
             syncs_in_flight: 0,
             turn_begins: true,
@@ -301,6 +311,9 @@ impl Uring {
         if flight.state.is_sync() {
             self.syncs_in_flight += 1;
         }
+        if let Some(index) = flight.state.looked_up_late() {
+            self.late.entry(index).or_default().in_flight += 1;
+        }
         // SAFETY: whatever `entry` points to (arena memory of its buffers and slices, its scratch) is owned by `flight`, which stays
         // in `flights` until the completion of this token is reaped. Memory the kernel writes is reached by nobody else meanwhile.
         unsafe { self.ring.push(entry.user_data(token)) };
@@ -329,7 +342,13 @@ impl Uring {
             State::Send { socket, data } => sockets::send_entry(*socket, data, &mut self.spare),
             State::Shutdown { socket } => opcode::Shutdown::new(Fixed(*socket), libc::SHUT_RDWR).build(),
             State::Pass { socket, ring, .. } => Ring::send_descriptor_entry(*socket, *ring),
-            State::Close { index } => opcode::Close::new(Fixed(*index)).build(),
+            State::Close { index } => {
+                if let Some(late) = self.late.get_mut(index) {
+                    late.close = Some(flight.id);
+                    return None;
+                }
+                opcode::Close::new(Fixed(*index)).build()
+            }
             State::Fs | State::Offload | State::Accept { .. } => return None,
         })
     }
@@ -341,6 +360,18 @@ impl Uring {
         | State::Connect { scratch, .. } = state
         {
             self.spare.give_back(scratch);
+        }
+    }
+
+    /// One operation less that needs the place as it is; the last one lets a close go on.
+    fn late_done(&mut self, index: u32) {
+        let Some(late) = self.late.get_mut(&index) else { return };
+        late.in_flight -= 1;
+        if late.in_flight == 0 {
+            let close = self.late.remove(&index).and_then(|late| late.close);
+            if let Some(flight) = close.and_then(|id| self.flights.take(id)) {
+                self.issue(flight);
+            }
         }
     }
 

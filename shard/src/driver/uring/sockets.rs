@@ -141,14 +141,12 @@ impl Uring {
     }
 
     pub(super) fn submit_pass(&mut self, id: OpId, socket: SocketId, to: ShardId) {
-        let result = if to == self.seat.id {
-            Ok(Outcome::Socket(socket))
-        } else if let Some(ring) = self.seat.peers.ring(to) {
-            return self.issue(Flight { id, cancelled: false, state: State::Pass { socket: socket.0, to, ring } });
-        } else {
-            Err(io::Error::from_raw_os_error(libc::EHOSTUNREACH))
-        };
-        self.ready.push(Completion { id, result });
+        match self.seat.peers.ring(to) {
+            Some(ring) => {
+                self.issue(Flight { id, cancelled: false, state: State::Pass { socket: socket.0, to, ring } })
+            }
+            None => self.ready.push(Completion { id, result: Err(io::Error::from_raw_os_error(libc::EHOSTUNREACH)) }),
+        }
     }
 
     pub(super) fn socket_step(&mut self, state: State, cqe: Cqe) -> Step {

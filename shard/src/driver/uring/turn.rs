@@ -144,6 +144,7 @@ impl Uring {
         if state.is_sync() {
             self.syncs_in_flight -= 1;
         }
+        let late = state.looked_up_late();
         let step = match state {
             State::Read { .. } | State::Write { .. } | State::Datasync { .. } => self.file_step(state, cqe),
             State::Close { .. } => Step::Finish(cqe.outcome().map(|_| Outcome::Done)),
@@ -154,20 +155,26 @@ impl Uring {
         let result = match step {
             Step::Again(state) if cancelled => {
                 self.end_of_state(state);
-                Err(io::Error::from_raw_os_error(libc::ECANCELED))
+                Some(Err(io::Error::from_raw_os_error(libc::ECANCELED)))
             }
-            Step::Again(state) => return self.issue(Flight { id, cancelled, state }),
+            Step::Again(state) => {
+                self.issue(Flight { id, cancelled, state });
+                None
+            }
             Step::Next(state) => {
                 self.issue(Flight { id, cancelled, state });
                 if cancelled {
                     // The earlier request met the step before.
                     self.cancel(id);
                 }
-                return;
+                None
             }
-            Step::Finish(result) => result,
+            Step::Finish(result) => Some(result),
         };
-        self.ready.push(Completion { id, result });
+        if let Some(index) = late {
+            self.late_done(index);
+        }
+        self.ready.extend(result.map(|result| Completion { id, result }));
     }
 
     fn take_returns(&mut self) {
