@@ -28,7 +28,11 @@ pub struct ChangeId(u64);
 struct View {
     /// All batches ever kept, those below the log's start too.
     batches: Vec<Mark>,
+    producers: Producers,
 }
+
+/// The last batches of each idempotent producer, oldest first.
+pub type Producers = BTreeMap<i64, VecDeque<(Stamp, Mark)>>;
 
 impl View {
     fn end(&self) -> i64 {
@@ -37,8 +41,27 @@ impl View {
 
     fn apply(&mut self, change: Change) {
         match change {
-            Change::Append(mark) => self.batches.push(mark),
-            Change::Truncate(end) => self.batches.retain(|mark| mark.last < end),
+            Change::Append(mark) => {
+                self.batches.push(mark);
+                self.note(mark);
+            }
+            Change::Truncate(end) => {
+                self.batches.retain(|mark| mark.last < end);
+                self.producers.clear();
+                for index in 0..self.batches.len() {
+                    self.note(self.batches[index]);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, mark: Mark) {
+        if let Some(stamp) = mark.stamp {
+            let batches = self.producers.entry(stamp.producer).or_default();
+            if batches.len() == RETAINED {
+                batches.pop_front();
+            }
+            batches.push_back((stamp, mark));
         }
     }
 
@@ -135,7 +158,12 @@ impl History {
         (!batches.is_empty()).then(|| batches[pick(batches.len())].base)
     }
 
-    /// A read from `from` gave `found`; up to `upto` nothing may be missing when it claims to have read all.
+    /// The batch that begins at an offset.
+    pub fn batch_at(&self, base: i64) -> Option<Mark> {
+        self.current.from(base).first().filter(|mark| mark.base == base).copied()
+    }
+
+    /// A read from `from` gave `found`.
     pub fn check_read(&self, from: i64, found: &[Mark]) -> Result<(), String> {
         let expected = self.current.from(from);
         if found.is_empty() {
@@ -213,18 +241,8 @@ impl History {
     }
 
     /// What each idempotent producer must be remembered for.
-    pub fn producers(&self) -> BTreeMap<i64, VecDeque<(Stamp, Mark)>> {
-        let mut producers: BTreeMap<i64, VecDeque<(Stamp, Mark)>> = BTreeMap::new();
-        for mark in &self.current.batches {
-            if let Some(stamp) = mark.stamp {
-                let batches = producers.entry(stamp.producer).or_default();
-                if batches.len() == RETAINED {
-                    batches.pop_front();
-                }
-                batches.push_back((stamp, *mark));
-            }
-        }
-        producers
+    pub fn producers(&self) -> &Producers {
+        &self.current.producers
     }
 
     /// No producer's sequence is in the log twice, and none is skipped.

@@ -191,3 +191,85 @@ fn a_process_that_ends_itself_is_a_crash() {
     assert!(ended.unwrap().is_none());
     assert_eq!(world.take_aborts()[0].reason, "the journal failed");
 }
+
+/// A server that answers each byte with itself, and a client that asks and waits; gives how many answers came until an error.
+fn echo(world: &mut World, faults: impl FnOnce(&mut World, MachineId, MachineId)) -> (u32, Option<std::io::ErrorKind>) {
+    let server = world.add_machine(DISK_BYTES);
+    let client = world.add_machine(0);
+    let server_shards = world.boot(server, 1, options);
+    let client_shards = world.boot(client, 1, options);
+    let shard = server_shards[0].clone();
+    drop(server_shards[0].spawn(Class::Normal, shard.account("server"), async move {
+        let listener = shard.listen("0.0.0.0:9000".parse().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        while let Ok(bytes) = socket.recv().await
+            && !bytes.is_empty()
+            && socket.send(vec![bytes]).await.is_ok()
+        {}
+    }));
+    world.nudge(server);
+    let answers = Rc::new(RefCell::new((0, None)));
+    let (shard, into) = (client_shards[0].clone(), answers.clone());
+    drop(client_shards[0].spawn(Class::Normal, shard.account("client"), async move {
+        shard.sleep(Duration::from_millis(5)).await;
+        let socket = shard.connect("10.0.0.1:9000".parse().unwrap()).await.unwrap();
+        for number in 0..200u8 {
+            let answer = async {
+                socket.send(vec![Slice::from_vec(vec![number])]).await?;
+                socket.recv().await
+            };
+            match answer.await {
+                Ok(bytes) if bytes[..] == [number] => into.borrow_mut().0 += 1,
+                Ok(bytes) if bytes.is_empty() => {
+                    into.borrow_mut().1 = Some(std::io::ErrorKind::UnexpectedEof);
+                    return;
+                }
+                Ok(bytes) => panic!("{number} was answered with {bytes:?}"),
+                Err(error) => {
+                    into.borrow_mut().1 = Some(error.kind());
+                    return;
+                }
+            }
+        }
+    }));
+    world.nudge(client);
+    world.run_until(LIMIT, |_| answers.borrow().0 == 50).unwrap();
+    faults(world, server, client);
+    world.run_until(LIMIT, |_| answers.borrow().0 == 200 || answers.borrow().1.is_some()).unwrap();
+    answers.take()
+}
+
+#[test]
+fn a_partition_delays_and_loses_nothing() {
+    let mut world = World::new(5);
+    let answered = echo(&mut world, |world, server, client| {
+        world.state().net.set_cut(server, client, true);
+        let cut_at = world.now();
+        world.run_until(LIMIT, |world| world.now() > cut_at + Duration::from_secs(5)).unwrap();
+        world.state().net.set_cut(server, client, false);
+    });
+    assert_eq!(answered, (200, None));
+    assert!(world.now().0 > 5_000_000_000);
+}
+
+#[test]
+fn a_reset_and_a_dead_peer_are_seen_by_who_waits() {
+    for seed in 0..10 {
+        for fault in 0..3 {
+            let mut world = World::new(seed);
+            let (count, error) = echo(&mut world, |world, server, client| match fault {
+                0 => {
+                    let mut effects = sim::net::Effects::default();
+                    let now = world.now();
+                    assert!(world.state().net.reset_one(client, now, &mut effects));
+                    world.state().settle(effects);
+                }
+                1 => world.crash(server, Crash::Kill),
+                _ => world.crash(server, Crash::PowerLoss),
+            });
+            assert!((50..200).contains(&count));
+            let ended = matches!(error, Some(std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe));
+            assert!(ended || fault == 1, "fault {fault}: {error:?}");
+        }
+    }
+}
