@@ -6,7 +6,9 @@ pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering, fence};
 
 #[cfg(loom)]
-pub(crate) use loom::cell::UnsafeCell;
+pub(crate) use loom::{cell::UnsafeCell, sync::Arc};
+#[cfg(not(loom))]
+pub(crate) use std::sync::Arc;
 
 /// `std::cell::UnsafeCell` with loom's way of lending the pointer out.
 #[cfg(not(loom))]

@@ -8,6 +8,8 @@ mod buffer;
 pub mod driver;
 mod executor;
 mod fs;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod mesh;
 mod ops;
 pub mod pinning;

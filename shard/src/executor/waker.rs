@@ -14,7 +14,7 @@ use std::task::Wake;
 
 use super::Class;
 use super::signal::Signal;
-use crate::atomic::{AtomicBool, AtomicPtr, Ordering};
+use crate::atomic::{AtomicBool, AtomicPtr, Ordering, UnsafeCell};
 
 /// Something that can lie on a [`Stack`].
 ///
@@ -94,20 +94,31 @@ impl<T: Linked> Iterator for Drain<T> {
     }
 }
 
-/// A number for each thread that asks, never reused (an address could be).
-fn thread_number() -> u64 {
+/// What tells threads apart: a number for each that asks, never reused (an address could be).
+#[cfg(not(loom))]
+type ThreadNumber = u64;
+#[cfg(loom)]
+type ThreadNumber = loom::thread::ThreadId;
+
+#[cfg(not(loom))]
+fn thread_number() -> ThreadNumber {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     thread_local!(static NUMBER: u64 = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
     NUMBER.with(|number| *number)
+}
+
+#[cfg(loom)]
+fn thread_number() -> ThreadNumber {
+    loom::thread::current().id()
 }
 
 type Queues = [VecDeque<Arc<TaskCell>>; Class::COUNT];
 
 /// Where woken tasks queue for their shard.
 pub(crate) struct Gate {
-    home: u64,
+    home: ThreadNumber,
     /// Home thread only.
-    ready: std::cell::UnsafeCell<Queues>,
+    ready: UnsafeCell<Queues>,
     remote: Stack<TaskCell>,
     closed: AtomicBool,
     signal: Arc<Signal>,
@@ -123,7 +134,7 @@ impl Gate {
     pub(crate) fn new(signal: Arc<Signal>) -> Arc<Self> {
         Arc::new(Self {
             home: thread_number(),
-            ready: std::cell::UnsafeCell::new(Queues::default()),
+            ready: UnsafeCell::new(Queues::default()),
             remote: Stack::new(),
             closed: AtomicBool::new(false),
             signal,
@@ -138,7 +149,7 @@ impl Gate {
     fn with_ready<R>(&self, f: impl FnOnce(&mut Queues) -> R) -> R {
         assert!(self.is_home(), "run queues are used by their own shard only");
         // SAFETY: home thread, as asserted, and `f` does not re-enter: the reference is exclusive.
-        f(unsafe { &mut *self.ready.get() })
+        self.ready.with_mut(|ready| f(unsafe { &mut *ready }))
     }
 
     pub(crate) fn pop(&self, class: Class) -> Option<Arc<TaskCell>> {

@@ -8,7 +8,7 @@
 //! (`executor/signal.rs`). Invariants: room permits of a lane + messages in its ring = its capacity; reply slots taken = requests not yet
 //! answered; a handler that serves a request awaits no other request.
 
-mod ring;
+pub(crate) mod ring;
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;

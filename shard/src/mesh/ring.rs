@@ -9,9 +9,8 @@
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::sync::Arc;
 
-use crate::atomic::{AtomicUsize, Ordering, UnsafeCell};
+use crate::atomic::{Arc, AtomicUsize, Ordering, UnsafeCell};
 
 /// Two cache lines, since processors fetch lines in pairs.
 #[repr(align(128))]
