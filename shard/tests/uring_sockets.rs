@@ -58,6 +58,37 @@ async fn settle(shard: &Shard) {
 }
 
 #[test]
+fn a_completion_ring_that_overflows_loses_nothing() {
+    let mut options = real::options(64 * MIB);
+    options.uring.submission_entries = 2;
+    run_with(&options, async |shard: Shard| {
+        let listener = shard.listen(loopback()).await.unwrap();
+        let mut pairs = Vec::new();
+        for _ in 0..200 {
+            pairs.push(connect(&shard, &listener).await);
+        }
+        let account = shard.account("echo");
+        let (nears, fars): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+        for far in fars {
+            drop(shard.spawn(Class::Latency, account.clone(), echo(far)));
+        }
+        // All at once: 200 completions for a ring of 8.
+        let one = |near: Socket| {
+            let task = async move {
+                for n in 0..20u8 {
+                    near.send(vec![Slice::from_vec(vec![n; 10])]).await.unwrap();
+                    assert_eq!(near.recv().await.unwrap()[..], [n; 10]);
+                }
+            };
+            shard.spawn(Class::Latency, account.clone(), task)
+        };
+        for task in nears.into_iter().map(one).collect::<Vec<_>>() {
+            task.await;
+        }
+    });
+}
+
+#[test]
 fn what_is_sent_comes_back_in_any_size_and_cut() {
     run(async |shard: Shard| {
         let (near, far) = pair(&shard).await;

@@ -275,7 +275,7 @@ impl Uring {
     pub fn wake(&mut self, peer: ShardId) {
         if let Some(ring) = self.seat.peers.ring(peer) {
             self.urgent = true;
-            self.ring.wake(ring);
+            self.ring.wake(peer, ring);
         }
     }
 

@@ -11,11 +11,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
+use base::ShardId;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{CancelBuilder, DestinationSlot, Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
-use super::token;
+use super::token::{self, Note};
 
 /// How often the driver went to the kernel, and with what: benches judge by these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -73,6 +74,7 @@ pub(super) struct Ring {
     inner: IoUring,
     /// Taken from the completion ring while a full submission queue had to be emptied; reaped first.
     early: Vec<Cqe>,
+    failed_wakes: Vec<ShardId>,
     in_kernel: usize,
     pub stats: UringStats,
 }
@@ -89,7 +91,7 @@ impl Ring {
             .setup_cqsize(completion_entries)
             .dontfork()
             .build(submission_entries)?;
-        Ok(Self { inner, early: Vec::new(), in_kernel: 0, stats: UringStats::default() })
+        Ok(Self { inner, early: Vec::new(), failed_wakes: Vec::new(), in_kernel: 0, stats: UringStats::default() })
     }
 
     pub fn submitter(&self) -> io_uring::Submitter<'_> {
@@ -114,8 +116,8 @@ impl Ring {
     }
 
     /// Queues a submission that points to no memory and whose success nobody waits for.
-    fn push_quiet(&mut self, entry: Entry) {
-        let entry = entry.flags(Flags::SKIP_SUCCESS).user_data(token::IGNORED);
+    fn push_quiet(&mut self, entry: Entry, user_data: u64) {
+        let entry = entry.flags(Flags::SKIP_SUCCESS).user_data(user_data);
         // SAFETY: only the safe methods below call this, with operations that carry numbers and no pointers.
         unsafe { self.push_raw(&entry) }
     }
@@ -137,27 +139,36 @@ impl Ring {
 
     /// Asks the kernel to end the submission with this user data early.
     pub fn cancel(&mut self, user_data: u64) {
-        self.push_quiet(opcode::AsyncCancel2::new(CancelBuilder::user_data(user_data)).build());
+        self.push_quiet(opcode::AsyncCancel2::new(CancelBuilder::user_data(user_data)).build(), token::IGNORED);
     }
 
     /// Asks the kernel to end everything that is in flight.
     pub fn cancel_all(&mut self) {
-        self.push_quiet(opcode::AsyncCancel2::new(CancelBuilder::any()).build());
+        self.push_quiet(opcode::AsyncCancel2::new(CancelBuilder::any()).build(), token::IGNORED);
     }
 
     /// Closes a direct descriptor; nobody waits for it.
     pub fn close_quietly(&mut self, index: u32) {
-        self.push_quiet(opcode::Close::new(Fixed(index)).build());
+        self.push_quiet(opcode::Close::new(Fixed(index)).build(), token::IGNORED);
     }
 
-    /// Posts a completion with [`token::WAKE`] to a peer's ring.
-    pub fn wake(&mut self, peer: RawFd) {
-        self.push_quiet(opcode::MsgRingData::new(Fd(peer), 0, token::WAKE, None).build());
+    /// Posts a completion with [`token::WAKE`] to a peer's ring. Should that fail, [`Ring::take_failed_wakes`] tells.
+    pub fn wake(&mut self, peer: ShardId, ring: RawFd) {
+        self.push_quiet(opcode::MsgRingData::new(Fd(ring), 0, token::WAKE, None).build(), token::of_wake(peer));
+    }
+
+    /// Peers that a message did not reach (the kernel had no memory for it): they must be woken in another way.
+    pub fn take_failed_wakes(&mut self) -> Vec<ShardId> {
+        std::mem::take(&mut self.failed_wakes)
     }
 
     /// A submission that copies the direct descriptor `index` into a peer's table, at a place the kernel picks and reports.
     pub fn send_descriptor_entry(index: u32, peer: RawFd) -> Entry {
-        opcode::MsgRingSendFd::new(Fd(peer), Fixed(index), DestinationSlot::auto_target(), token::WAKE).build()
+        /// `IORING_MSG_RING_CQE_SKIP`: whoever gets the descriptor learns of it by other ways.
+        const NO_COMPLETION_THERE: u32 = 1;
+        opcode::MsgRingSendFd::new(Fd(peer), Fixed(index), DestinationSlot::auto_target(), token::WAKE)
+            .opcode_flags(NO_COMPLETION_THERE)
+            .build()
     }
 
     /// Hands over what is queued, if anything is.
@@ -227,8 +238,13 @@ impl Ring {
         self.take_into_early();
         self.stats.completions += self.early.len() as u64;
         for cqe in self.early.drain(..) {
-            if token::is_quiet(cqe.user_data) {
-                continue;
+            match token::note(cqe.user_data) {
+                Some(Note::Quiet) => continue,
+                Some(Note::WakeFailed(peer)) => {
+                    self.failed_wakes.push(peer);
+                    continue;
+                }
+                None => {}
             }
             if !cqe.more() {
                 self.in_kernel -= 1;

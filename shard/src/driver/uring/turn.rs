@@ -127,6 +127,9 @@ impl Uring {
     pub(super) fn take_completions(&mut self) {
         let mut cqes = std::mem::take(&mut self.cqes);
         self.ring.take_completions(&mut cqes);
+        for peer in self.ring.take_failed_wakes() {
+            self.seat.peers.ring_doorbell(peer);
+        }
         for cqe in cqes.drain(..) {
             match token::parse(cqe.user_data) {
                 Token::Own(key) => self.own_completed(key, cqe),
