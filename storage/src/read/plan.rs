@@ -101,6 +101,12 @@ impl Walk {
         self.chosen.clone()
     }
 
+    /// Where the walk is: the least offset that may come next, and the position where it would.
+    #[must_use]
+    pub fn reached(&self) -> (Offset, u64) {
+        (self.least, self.at)
+    }
+
     /// Takes in the header at [`Walk::next_header`].
     ///
     /// # Errors
@@ -114,7 +120,6 @@ impl Walk {
         if size as u64 > available_bytes {
             return Err(Misplaced::PastEnd { size_bytes: size, available_bytes });
         }
-        self.least = Offset(last.0.saturating_add(1));
         let next = self.at + size as u64;
         if last >= self.from {
             let start = self.chosen.as_ref().map_or(self.at, |chosen| chosen.start);
@@ -126,6 +131,7 @@ impl Walk {
             }
             self.chosen = Some(start..next);
         }
+        self.least = Offset(last.0.saturating_add(1));
         self.at = next;
         Ok(())
     }

@@ -4,12 +4,14 @@
 //! retention, truncation or removal of its log. Only the active one grows.
 
 mod active;
+mod files;
 mod index;
 mod meta;
 mod names;
 mod roll;
 
 pub use active::ActiveSegment;
+pub use files::{FileKey, FileTable};
 pub use index::{ActiveIndex, DamagedIndex, Floor, IndexEntry, IndexWrite, OffsetEntry, TimeEntry};
 pub use meta::{MetaError, SegmentMeta};
 pub use names::{FileKind, file_name, parse_file_name};

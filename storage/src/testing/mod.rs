@@ -1,4 +1,6 @@
-//! Batches for the tests of this crate.
+//! What the tests of this crate share: batches, and a disk in memory.
+
+pub mod disk;
 
 use base::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, WallTime};
 use record::{Attributes, BatchHeader, Compression, HEADER_BYTES, crc_of};

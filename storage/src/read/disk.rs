@@ -1,0 +1,302 @@
+//! A read of a segment's files: find the batch, take whole batches, check them, read ahead.
+//!
+//! Owner: the task of the reader; the bytes come from the shard's [`BlockCache`]. What an index says is believed only once the batch
+//! header it points at has been seen to be the one it names; else the segment is walked from its first byte.
+//!
+//! Bounds: a read takes at most [`DISK_READ_BYTES_MAX`], or one batch that is larger, whatever its limits allow.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use base::Offset;
+use record::{BatchCrc, BatchHeader, HEADER_BYTES};
+use shard::Slice;
+
+use super::blocks::{BlockCache, BlockFile, READ_BLOCK_BYTES};
+use super::view::{DiskPlan, SegmentOnDisk};
+use super::{Corruption, Read, ReadError, ReadLimits, Walk};
+use crate::segment::{FileKind, Floor, IndexEntry, OffsetEntry, TimeEntry};
+
+/// What one read from disk returns at most, so that many readers share the memory.
+pub const DISK_READ_BYTES_MAX: usize = 1 << 20;
+
+/// What a read from disk found.
+#[derive(Clone, Debug)]
+pub struct DiskRead {
+    pub read: Read,
+    /// The offset after the last batch returned or passed over, and where that begins in the segment.
+    pub next: (Offset, u64),
+    /// It got to the end of what the segment has on disk.
+    pub at_end: bool,
+    /// The index does not fit its segment and should be built anew.
+    pub index_damaged: bool,
+}
+
+/// Where a walk begins: a batch boundary, unless the index lies.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    position: u64,
+    least: Offset,
+    /// What the index says of the batch there.
+    claim: Option<OffsetEntry>,
+}
+
+impl DiskPlan {
+    /// Carries the read out.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what it holds is damaged.
+    pub async fn run(&self, cache: &BlockCache) -> Result<DiskRead, ReadError> {
+        let mut index_damaged = false;
+        let mut blocks = Blocks::new(cache, &self.segment.file);
+        let known = self.cursor.at.filter(|(_, position)| *position < self.segment.file.readable_bytes);
+        let start = match known {
+            Some((_, position)) => Start { position, least: self.from, claim: None },
+            None => match floor_entry(cache, &self.segment, self.floor, FileKind::Index, |entry: &OffsetEntry| {
+                entry.last_offset <= self.from
+            })
+            .await
+            {
+                Ok(entry) => self.start_at(entry),
+                Err(_) => {
+                    index_damaged = true;
+                    self.start_at(None)
+                }
+            },
+        };
+        let mut chosen = choose(&mut blocks, &self.segment, self.from, self.limits, start).await;
+        let doubtful = matches!(chosen, Err(ChooseError::Claim | ChooseError::Read(ReadError::Corrupt { .. })));
+        if start.claim.is_some() && doubtful {
+            index_damaged |= matches!(chosen, Err(ChooseError::Claim));
+            // Perhaps the index points into the middle of a batch; what is really damaged is so from the front as well.
+            chosen = choose(&mut blocks, &self.segment, self.from, self.limits, self.start_at(None)).await;
+            index_damaged |= chosen.is_ok();
+        }
+        let chosen = match chosen {
+            Ok(chosen) => chosen,
+            Err(ChooseError::Read(error)) => return Err(error),
+            Err(ChooseError::Claim) => unreachable!("nothing is claimed of a segment's first batch"),
+        };
+        let read = match &chosen.range {
+            None => Read::default(),
+            Some(range) => {
+                blocks.load(range.clone()).await?;
+                let read = blocks.slices(range.clone());
+                check_batches(&self.segment, range.start, &chosen.batches, &read)?;
+                read
+            }
+        };
+        self.read_ahead(cache, chosen.next.1);
+        Ok(DiskRead { read, next: chosen.next, at_end: chosen.at_end, index_damaged })
+    }
+
+    fn start_at(&self, entry: Option<OffsetEntry>) -> Start {
+        let base = self.segment.meta.base_offset;
+        // A position past what may be read here is of batches that are in memory: `from` comes before them.
+        match entry.filter(|entry| u64::from(entry.position) < self.segment.file.readable_bytes) {
+            Some(entry) => Start { position: u64::from(entry.position), least: base, claim: Some(entry) },
+            None => Start { position: 0, least: base, claim: None },
+        }
+    }
+
+    /// Has the blocks after `position` read for a reader that goes from front to back.
+    fn read_ahead(&self, cache: &BlockCache, position: u64) {
+        let first = position / READ_BLOCK_BYTES;
+        for index in first..first + u64::from(self.cursor.window_blocks) {
+            if !cache.prefetch(&self.segment.file, index) {
+                return;
+            }
+        }
+    }
+}
+
+struct Chosen {
+    range: Option<Range<u64>>,
+    /// Size and stored checksum of each batch in the range.
+    batches: Vec<(usize, u32)>,
+    next: (Offset, u64),
+    at_end: bool,
+}
+
+enum ChooseError {
+    /// The batch where the walk began is not the one that the index names.
+    Claim,
+    Read(ReadError),
+}
+
+impl From<ReadError> for ChooseError {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
+}
+
+/// Walks headers until the limits are reached or the segment's readable bytes end.
+async fn choose(
+    blocks: &mut Blocks<'_>,
+    segment: &SegmentOnDisk,
+    from: Offset,
+    limits: ReadLimits,
+    start: Start,
+) -> Result<Chosen, ChooseError> {
+    let limits = ReadLimits { max_bytes: limits.max_bytes.min(DISK_READ_BYTES_MAX), ..limits };
+    let mut walk = Walk::new(from, limits, start.position, segment.file.readable_bytes, start.least);
+    let mut batches = Vec::new();
+    while let Some(at) = walk.next_header() {
+        let header = blocks.header(at).await?;
+        if let Some(claim) = start.claim.filter(|_| at == start.position)
+            && (header.last_offset() != claim.last_offset || header.base_offset > from)
+        {
+            return Err(ChooseError::Claim);
+        }
+        let before = walk.chosen();
+        walk.see(&header).map_err(|misplaced| blocks.corrupt(at, Corruption::Misplaced(misplaced)))?;
+        match walk.chosen() {
+            None => blocks.forget_below(at),
+            chosen if chosen != before => batches.push((header.size_bytes(), header.crc)),
+            Some(_) => {}
+        }
+    }
+    let next = walk.reached();
+    Ok(Chosen { range: walk.chosen(), batches, next, at_end: next.1 >= segment.file.readable_bytes })
+}
+
+fn check_batches(segment: &SegmentOnDisk, start: u64, batches: &[(usize, u32)], read: &Read) -> Result<(), ReadError> {
+    let mut slices = read.slices.iter().map(|slice| &slice[..]);
+    let mut rest: &[u8] = &[];
+    let mut position = start;
+    for &(size, stored) in batches {
+        let mut crc = BatchCrc::new();
+        let mut missing = size;
+        while missing > 0 {
+            if rest.is_empty() {
+                rest = slices.next().expect("the slices hold all batches chosen");
+            }
+            let (part, later) = rest.split_at(missing.min(rest.len()));
+            crc.update(part);
+            missing -= part.len();
+            rest = later;
+        }
+        if crc.value() != stored {
+            let reason = Corruption::Crc { stored, computed: crc.value() };
+            return Err(ReadError::Corrupt { file: segment.file.key.path(&segment.file.dir), position, reason });
+        }
+        position += size as u64;
+    }
+    Ok(())
+}
+
+/// The last entry that is `below`, wherever it is.
+///
+/// # Errors
+/// The index file cannot be read as far as it is known to go, or the entry is of no batch of the segment.
+pub(super) async fn floor_entry<E: IndexEntry>(
+    cache: &BlockCache,
+    segment: &SegmentOnDisk,
+    floor: Floor<E>,
+    kind: FileKind,
+    below: impl Fn(&E) -> bool,
+) -> Result<Option<E>, ReadError> {
+    let entries = match floor {
+        Floor::Known(entry) => return Ok(entry),
+        Floor::InFile { entries } => entries,
+    };
+    let file = segment.index_file(kind, entries);
+    let mut blocks = Blocks::new(cache, &file);
+    let (mut low, mut high, mut found): (u32, u32, Option<E>) = (0, entries, None);
+    let mut bytes = [0; TimeEntry::BYTES];
+    while low < high {
+        let middle = low.midpoint(high);
+        let bytes = &mut bytes[..E::BYTES];
+        blocks.fill(u64::from(middle) * E::BYTES as u64, bytes).await?;
+        let entry = E::decode(segment.meta.base_offset, bytes);
+        if below(&entry) {
+            found = Some(entry);
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    match found.filter(|entry| !entry.follows(None, &segment.meta)) {
+        Some(_) => Err(blocks.corrupt(u64::from(low.saturating_sub(1)) * E::BYTES as u64, Corruption::IndexEntry)),
+        None => Ok(found),
+    }
+}
+
+/// The blocks of one file that one reader holds.
+pub(super) struct Blocks<'a> {
+    cache: &'a BlockCache,
+    file: &'a BlockFile,
+    held: BTreeMap<u64, Slice>,
+}
+
+impl<'a> Blocks<'a> {
+    pub(super) fn new(cache: &'a BlockCache, file: &'a BlockFile) -> Self {
+        Self { cache, file, held: BTreeMap::new() }
+    }
+
+    /// Makes sure that the bytes of `range` are held.
+    pub(super) async fn load(&mut self, range: Range<u64>) -> Result<(), ReadError> {
+        let needed = |index: u64| (range.end - index * READ_BLOCK_BYTES).min(READ_BLOCK_BYTES) as usize;
+        let indexes = range.start / READ_BLOCK_BYTES..range.end.div_ceil(READ_BLOCK_BYTES);
+        let missing: Vec<u64> =
+            indexes.filter(|index| self.held.get(index).is_none_or(|block| block.len() < needed(*index))).collect();
+        // All but the first get under way meanwhile, as far as the budget goes.
+        for &index in missing.iter().skip(1) {
+            if !self.cache.prefetch(self.file, index) {
+                break;
+            }
+        }
+        for index in missing {
+            let block = self.cache.get(self.file, index, needed(index)).await?;
+            self.held.insert(index, block);
+        }
+        Ok(())
+    }
+
+    /// Copies bytes out, for headers and index entries.
+    pub(super) async fn fill(&mut self, at: u64, out: &mut [u8]) -> Result<(), ReadError> {
+        let end = at + out.len() as u64;
+        if end > self.file.readable_bytes {
+            return Err(self.corrupt(at, Corruption::Short { expected_bytes: self.file.readable_bytes }));
+        }
+        self.load(at..end).await?;
+        let mut filled = 0;
+        for slice in self.slices(at..end).slices {
+            out[filled..filled + slice.len()].copy_from_slice(&slice);
+            filled += slice.len();
+        }
+        Ok(())
+    }
+
+    pub(super) async fn header(&mut self, at: u64) -> Result<BatchHeader, ReadError> {
+        let mut bytes = [0; HEADER_BYTES];
+        self.fill(at, &mut bytes).await?;
+        BatchHeader::decode(&bytes).map_err(|error| self.corrupt(at, Corruption::Header(error)))
+    }
+
+    /// Bytes that are held, all of them.
+    pub(super) fn slices(&self, range: Range<u64>) -> Read {
+        let mut read = Read::default();
+        let mut at = range.start;
+        while at < range.end {
+            let index = at / READ_BLOCK_BYTES;
+            let within = (at % READ_BLOCK_BYTES) as usize;
+            let block = &self.held[&index];
+            let len = (range.end - at).min((READ_BLOCK_BYTES as usize - within) as u64) as usize;
+            read.slices.push(block.slice(within..within + len));
+            read.bytes += len;
+            at += len as u64;
+        }
+        read
+    }
+
+    /// Lets go of blocks that end at or below a position.
+    pub(super) fn forget_below(&mut self, position: u64) {
+        let index = position / READ_BLOCK_BYTES;
+        self.held.retain(|&held, _| held >= index);
+    }
+
+    pub(super) fn corrupt(&self, position: u64, reason: Corruption) -> ReadError {
+        ReadError::Corrupt { file: self.file.key.path(&self.file.dir), position, reason }
+    }
+}
