@@ -20,7 +20,7 @@ use std::time::Duration;
 use base::{Instant, MIB, ShardId, WallTime};
 
 use crate::buffer::Arena;
-use crate::driver::{Completion, Driver, Op, OpId, Outcome, UringStats, Work};
+use crate::driver::{Completion, Driver, Op, OpId, Outcome, StrayCloser, UringStats, Work};
 use crate::executor::account::AccountTable;
 use crate::executor::signal::Signal;
 use crate::executor::timer::TimerTable;
@@ -265,6 +265,9 @@ impl Shard {
         let mut polls = 0;
         while let Some((ready, class)) = self.pick(&mut budget, now) {
             now = inner.executor.poll(ready, now, inner.stall_limit, || self.now());
+            if inner.ended.get() {
+                return Turn::Idle { until: None };
+            }
             polls += 1;
             if polls % POLLS_PER_GATHER == 0 || class == Class::Background {
                 self.flush();
@@ -332,6 +335,10 @@ impl Shard {
         self.0.sources.borrow_mut().push(source);
     }
 
+    pub(crate) fn stray_closer(&self) -> Option<StrayCloser> {
+        self.0.driver.borrow().stray_closer()
+    }
+
     pub(crate) fn wake_peer(&self, peer: ShardId) {
         if !self.is_quiet() {
             self.0.driver.borrow_mut().wake(peer);
@@ -371,8 +378,11 @@ impl Shard {
         match after {
             After::Wake(Some(waker)) => waker.wake(),
             After::Wake(None) => {}
-            // It is the peer's now; its driver closes it with the rest.
-            After::Dispose { passed_to: Some(_), .. } => {}
+            After::Dispose { result: Ok(Outcome::Socket(socket)), passed_to: Some(to) } => {
+                if let Some(close) = self.stray_closer() {
+                    close(to, socket);
+                }
+            }
             After::Dispose { result: Ok(outcome), passed_to: None } => match outcome {
                 Outcome::File { file, .. } => self.submit_detached(Op::CloseFile { file }),
                 Outcome::Listener { listener, .. } => self.submit_detached(Op::CloseListener { listener }),
@@ -382,7 +392,7 @@ impl Shard {
                 _ => {}
             },
             // Nobody waits for the operation, so nobody can act on its error; cancelled ones end this way.
-            After::Dispose { result: Err(_), passed_to: None } => {}
+            After::Dispose { .. } => {}
         }
     }
 

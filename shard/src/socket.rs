@@ -5,6 +5,7 @@
 //! Closed when dropped.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ use std::task::{Context, Poll};
 use base::ShardId;
 
 use crate::buffer::{Buf, ForeignSlice, Slice};
-use crate::driver::{ListenerId, Op, Outcome, SocketId};
+use crate::driver::{ListenerId, Op, Outcome, SocketId, StrayCloser};
 use crate::ops::{Pending, mismatch};
 use crate::shard::Shard;
 
@@ -136,13 +137,14 @@ impl Socket {
             }
         }
         let ahead = self.ahead.take().map(|bytes| bytes.export());
+        let stray = self.shard.stray_closer();
         if shard == self.shard.id() {
             self.kept = true;
-            return Ok(PassedSocket { socket: self.id, to: shard, ahead });
+            return Ok(PassedSocket { socket: self.id, to: shard, ahead, stray });
         }
         // The peer gets a descriptor of its own; ours is closed as always, when `self` goes.
         match self.shard.submit(Op::Pass { socket: self.id, to: shard }).await? {
-            Outcome::Socket(socket) => Ok(PassedSocket { socket, to: shard, ahead }),
+            Outcome::Socket(socket) => Ok(PassedSocket { socket, to: shard, ahead, stray }),
             other => mismatch(&other),
         }
     }
@@ -157,12 +159,13 @@ impl Drop for Socket {
     }
 }
 
-/// A connection on its way to another shard.
-#[derive(Debug)]
+/// A connection on its way to another shard. Dropped without being adopted, it is closed over there.
 pub struct PassedSocket {
     socket: SocketId,
     to: ShardId,
     ahead: Option<ForeignSlice>,
+    /// Taken by `adopt`.
+    stray: Option<StrayCloser>,
 }
 
 impl PassedSocket {
@@ -171,11 +174,26 @@ impl PassedSocket {
     /// # Panics
     /// On a shard that it was not passed to.
     #[must_use]
-    pub fn adopt(self, shard: &Shard) -> Socket {
+    pub fn adopt(mut self, shard: &Shard) -> Socket {
         assert_eq!(self.to, shard.id(), "a connection is adopted by the shard it was passed to");
+        self.stray = None;
         let socket = Socket::new(shard.clone(), self.socket);
-        socket.ahead.replace(self.ahead.map(Slice::from_foreign));
+        socket.ahead.replace(self.ahead.take().map(Slice::from_foreign));
         socket
+    }
+}
+
+impl Drop for PassedSocket {
+    fn drop(&mut self) {
+        if let Some(close) = self.stray.take() {
+            close(self.to, self.socket);
+        }
+    }
+}
+
+impl fmt::Debug for PassedSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PassedSocket({} to shard {})", self.socket.0, self.to)
     }
 }
 

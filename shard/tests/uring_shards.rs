@@ -168,3 +168,21 @@ fn any_thread_can_wake_a_task() {
     });
     stranger.join().unwrap();
 }
+
+#[test]
+fn a_passed_connection_that_nobody_adopts_is_closed() {
+    on_shards(2, async move |shard: Shard, mesh: Mesh<()>| {
+        if shard.id() == ShardId(1) {
+            mesh.receive().await;
+            return;
+        }
+        let listener = shard.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        for to in [0, 1] {
+            let client = shard.connect(listener.local_addr()).await.unwrap();
+            let (socket, _) = listener.accept().await.unwrap();
+            drop(socket.pass_to(ShardId(to)).await.unwrap());
+            assert!(client.recv().await.unwrap().is_empty(), "the stream ends");
+        }
+        mesh.post(ShardId(1), ()).await;
+    });
+}

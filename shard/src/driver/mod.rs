@@ -284,6 +284,9 @@ pub trait Host {
     fn abort(&mut self, reason: &str) -> !;
 }
 
+/// Closes a socket that was passed to a shard where nobody adopted it. From any thread.
+pub(crate) type StrayCloser = Arc<dyn Fn(ShardId, SocketId) + Send + Sync>;
+
 /// The one world a shard lives in. Matched once per call; never a generic, so that all of the broker is one code.
 pub enum Driver {
     Uring(Box<Uring>),
@@ -302,6 +305,14 @@ impl Driver {
         match self {
             Self::Uring(uring) => uring.unparker(),
             Self::Hosted(host) => host.unparker(),
+        }
+    }
+
+    /// `None` for a host: what strays there goes with its world.
+    pub(crate) fn stray_closer(&self) -> Option<StrayCloser> {
+        match self {
+            Self::Uring(uring) => Some(uring.stray_closer()),
+            Self::Hosted(_) => None,
         }
     }
 

@@ -40,7 +40,7 @@ use slab::Slab;
 use crate::buffer::Arena;
 use crate::driver::helper::Job;
 use crate::driver::janitor::{Request, Task};
-use crate::driver::{Completion, Op, OpId, Outcome};
+use crate::driver::{Completion, Op, OpId, Outcome, StrayCloser};
 use files::OpenFiles;
 use flight::{Flight, Flights, Gather, Spare, State};
 use listeners::{Listener, Own};
@@ -190,6 +190,12 @@ impl Uring {
 
     pub fn id(&self) -> ShardId {
         self.seat.id
+    }
+
+    /// Closes, from any thread, a socket that was passed to a shard and never adopted there.
+    pub fn stray_closer(&self) -> StrayCloser {
+        let returns = self.seat.returns_to.clone();
+        Arc::new(move |shard, socket| returns.send(shard, Return::Stray { index: socket.0 }))
     }
 
     pub fn stats(&self) -> UringStats {
