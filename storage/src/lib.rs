@@ -17,6 +17,7 @@ pub mod segment;
 pub mod space;
 pub mod tail;
 mod tasks;
+pub mod trash;
 
 #[cfg(test)]
 mod testing;

@@ -222,6 +222,34 @@ pub(super) async fn floor_entry<E: IndexEntry>(
     }
 }
 
+/// Walks all batch headers of a segment file from a batch boundary, `start` being its position and the least offset there, to the end
+/// of what is readable.
+///
+/// # Errors
+/// The file cannot be read, or a header cannot stand where it does.
+pub async fn scan_headers(
+    cache: &BlockCache,
+    file: &BlockFile,
+    start: (u64, Offset),
+    mut each: impl FnMut(u64, &BatchHeader),
+) -> Result<(), ReadError> {
+    let mut blocks = Blocks::new(cache, file);
+    let nothing = ReadLimits { max_bytes: 0, at_least_one_batch: false, upto: Offset(i64::MAX) };
+    let mut walk = Walk::new(Offset(i64::MAX), nothing, start.0, file.readable_bytes, start.1);
+    while let Some(at) = walk.next_header() {
+        let header = blocks.header(at).await?;
+        walk.see(&header).map_err(|misplaced| blocks.corrupt(at, Corruption::Misplaced(misplaced)))?;
+        blocks.forget_below(at);
+        let block = at / READ_BLOCK_BYTES;
+        if walk.reached().1 / READ_BLOCK_BYTES > block {
+            let _ = cache.prefetch(file, walk.reached().1 / READ_BLOCK_BYTES + 1);
+            cache.shard().yield_now().await;
+        }
+        each(at, &header);
+    }
+    Ok(())
+}
+
 /// The blocks of one file that one reader holds.
 pub(super) struct Blocks<'a> {
     cache: &'a BlockCache,

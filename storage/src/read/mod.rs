@@ -22,7 +22,7 @@ use record::{BatchError, DecodeError};
 
 pub use blocks::{BlockCache, BlockFile, READ_BLOCK_BYTES};
 pub use cursors::{Cursor, Cursors};
-pub use disk::{DISK_READ_BYTES_MAX, DiskRead};
+pub use disk::{DISK_READ_BYTES_MAX, DiskRead, scan_headers};
 pub use plan::{Misplaced, Read, ReadLimits, Walk};
 pub use times::{max_timestamp, offset_for_time};
 pub use view::{DiskPlan, LogSource, LogView, ReadPlan, SegmentOnDisk};

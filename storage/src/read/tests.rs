@@ -11,7 +11,7 @@ use shard::{Arena, Shard};
 use super::*;
 use crate::budget::Budget;
 use crate::config::LogId;
-use crate::segment::{ActiveSegment, FileKey, FileKind, FileTable, SegmentMeta};
+use crate::segment::{ActiveSegment, FileKey, FileKind, FileTable, SegmentMeta, rebuild_index, write_index_files};
 use crate::tail::{SegmentPosition, Tail, TailCache};
 use crate::testing::batch;
 use crate::testing::disk::Disk;
@@ -378,6 +378,33 @@ fn damage_is_named_and_an_index_that_lies_is_walked_around() {
             disk.put(&index, sound.1.clone());
             log.damaged.borrow_mut().clear();
         }
+    });
+}
+
+#[test]
+fn lost_indexes_are_built_anew_as_they_were() {
+    let setup = setup(1 << 20);
+    let log = on_disk(&setup, 2000, 900);
+    let kinds = [FileKind::Index, FileKind::TimeIndex];
+    let paths = kinds.map(|kind| log.path(Offset(0), kind));
+    let before = paths.clone().map(|path| setup.disk.get(path).expect("a file"));
+    setup.disk.put(&paths[0], vec![7; 100_000]);
+    setup.disk.0.borrow_mut().files.remove(&paths[1]);
+    let (cache, shard, disk) = (setup.cache.clone(), setup.shard.clone(), setup.disk.clone());
+    setup.shard.run(async move {
+        let segment = log.view(|view| view.on_disk(0));
+        let mut rebuilt = rebuild_index(&cache, &segment, INTERVAL).await.expect("a sound segment");
+        assert_eq!(rebuilt.index.entries(FileKind::Index), segment.meta.index_entries);
+        write_index_files(&shard, &log.dir, &mut rebuilt).await.expect("written");
+        assert_eq!(rebuilt.meta, segment.meta);
+        for (path, before) in paths.iter().zip(before) {
+            assert!(disk.get(path) == Some(before), "{}", path.display());
+        }
+        disk.change(log.path(Offset(0), FileKind::Log), |file| file[900_008] = 0xff);
+        cache.files().forget(LogId::default(), Offset(0));
+        while cache.give_back() {}
+        let damaged = rebuild_index(&cache, &segment, INTERVAL).await;
+        assert!(matches!(damaged, Err(ReadError::Corrupt { position: 900_000, .. })));
     });
 }
 

@@ -8,6 +8,7 @@ mod files;
 mod index;
 mod meta;
 mod names;
+mod rebuild;
 mod roll;
 
 pub use active::ActiveSegment;
@@ -15,6 +16,7 @@ pub use files::{FileKey, FileTable};
 pub use index::{ActiveIndex, DamagedIndex, Floor, IndexEntry, IndexWrite, OffsetEntry, TimeEntry};
 pub use meta::{MetaError, SegmentMeta};
 pub use names::{FileKind, file_name, parse_file_name};
+pub use rebuild::{rebuild_index, write_index_files};
 pub use roll::{Incoming, RollLimits, RollReason, jittered_ms, roll_reason};
 
 /// Segment and index files are written in whole blocks of this size, at positions that are multiples of it.

@@ -14,6 +14,8 @@ use super::chunks::Inner;
 pub struct TailCache {
     state: Rc<RefCell<CacheState>>,
     arena: Arena,
+    /// Frees memory of another use, false when that has none to spare.
+    fallback: Rc<dyn Fn() -> bool>,
 }
 
 struct CacheState {
@@ -28,7 +30,13 @@ impl TailCache {
     #[must_use]
     pub fn new(arena: Arena, bytes_limit: usize) -> Self {
         let state = CacheState { bytes: 0, bytes_limit, queue: VecDeque::new() };
-        Self { state: Rc::new(RefCell::new(state)), arena }
+        Self { state: Rc::new(RefCell::new(state)), arena, fallback: Rc::new(|| false) }
+    }
+
+    /// With something that gives memory back when the arena is used up: blocks read from disk go before what is appended waits.
+    #[must_use]
+    pub fn with_fallback(self, fallback: impl Fn() -> bool + 'static) -> Self {
+        Self { fallback: Rc::new(fallback), ..self }
     }
 
     /// Memory that tails hold now.
@@ -48,7 +56,7 @@ impl TailCache {
             if let Some(buf) = self.alloc_exact(bytes) {
                 return Ok(buf);
             }
-            if !self.evict_one() {
+            if !(self.fallback)() && !self.evict_one() {
                 return Err(NoMemory);
             }
         }
