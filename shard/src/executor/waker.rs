@@ -225,17 +225,21 @@ impl TaskCell {
     }
 
     fn enqueue(self: Arc<Self>) {
-        let gate = self.gate.clone();
-        if gate.is_home() {
-            if !gate.closed.load(Ordering::Relaxed) {
-                gate.with_ready(|queues| queues[self.class.index()].push_back(self));
-                // Only in worlds where several shards share a thread can the waker's own shard be asleep.
-                if gate.signal.is_parked() {
-                    gate.signal.notify();
-                }
+        if self.gate.is_home() {
+            if self.gate.closed.load(Ordering::Relaxed) {
+                return;
+            }
+            // SAFETY: `self` goes into a queue of this gate, where its count keeps the gate alive until this thread, the only one
+            // that takes from that queue, comes back from here.
+            let gate = unsafe { &*Arc::as_ptr(&self.gate) };
+            gate.with_ready(|queues| queues[self.class.index()].push_back(self));
+            // Only in worlds where several shards share a thread can the waker's own shard be asleep.
+            if gate.signal.is_parked() {
+                gate.signal.notify();
             }
             return;
         }
+        let gate = self.gate.clone();
         let cell = NonNull::new(Arc::into_raw(self).cast_mut()).expect("an Arc is not null");
         // SAFETY: `cell` carries a count, so it stays alive, and `queued` keeps it off every other queue.
         match unsafe { gate.remote.push(cell) } {
@@ -257,5 +261,56 @@ impl Wake for TaskCell {
         if self.claim() {
             self.clone().enqueue();
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    #![allow(clippy::disallowed_methods, reason = "wakers are sent to real threads here")]
+
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
+    use std::thread;
+
+    use super::{Gate, TaskCell};
+    use crate::executor::Class;
+    use crate::executor::signal::Signal;
+
+    const COUNT: usize = if cfg!(miri) { 10 } else { 1000 };
+
+    #[test]
+    fn wakers_work_from_any_thread_and_outlive_their_shard() {
+        let woken = Arc::new(AtomicUsize::new(0));
+        let counted = woken.clone();
+        let signal = Arc::new(Signal::new(Arc::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        })));
+        let gate = Gate::new(signal.clone());
+        let cells: Vec<_> = (0..COUNT).map(|slot| TaskCell::new(gate.clone(), slot, Class::Normal)).collect();
+        signal.park();
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let wakers: Vec<_> = cells.iter().map(|cell| Waker::from(cell.clone())).collect();
+                thread::spawn(move || wakers.iter().for_each(Waker::wake_by_ref))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().expect("waker"));
+        assert!(signal.is_notified());
+        assert_eq!(woken.load(Ordering::Relaxed), 1, "one wake ends the park");
+        gate.take_remote();
+        let mut slots: Vec<_> = std::iter::from_fn(|| gate.pop(Class::Normal)).map(|cell| cell.slot).collect();
+        slots.sort_unstable();
+        assert_eq!(slots, (0..COUNT).collect::<Vec<_>>(), "each is queued once, however often it was woken");
+
+        cells.iter().for_each(|cell| cell.begin_poll());
+        let wakers: Vec<_> = cells.iter().map(|cell| Waker::from(cell.clone())).collect();
+        Waker::from(cells[0].clone()).wake();
+        drop(cells);
+        gate.close();
+        let left = Arc::downgrade(&gate);
+        drop(gate);
+        thread::spawn(move || wakers.into_iter().for_each(Waker::wake)).join().expect("waker");
+        assert_eq!(left.strong_count(), 0, "late wakers keep nothing");
     }
 }
