@@ -126,7 +126,11 @@ fn long_functions(text: &str) -> Vec<(usize, usize)> {
 }
 
 fn is_test_code(path: &str) -> bool {
-    path.starts_with("tests/") || path.contains("/tests/") || path.starts_with("benches/") || path.starts_with("fuzz/")
+    path.starts_with("tests/")
+        || path.contains("/tests/")
+        || path.ends_with("tests.rs")
+        || path.starts_with("benches/")
+        || path.starts_with("fuzz/")
 }
 
 #[test]
