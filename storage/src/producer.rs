@@ -100,7 +100,7 @@ impl fmt::Display for ProducerError {
 
 impl std::error::Error for ProducerError {}
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Retained {
     last_sequence: i32,
     /// Records less one: offsets and sequences of a producer's batch run side by side.
@@ -123,49 +123,37 @@ impl Retained {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Producer {
     epoch: ProducerEpoch,
-    /// Batches in `batches`, oldest first; 0 after an epoch came without one.
-    retained: u8,
-    batches: [Retained; BATCHES_RETAINED],
     last_seen: WallTime,
+    /// At most [`BATCHES_RETAINED`], oldest first; none after an epoch came without one. Most producers of a topic that has many send
+    /// few batches, so room for five is not taken ahead.
+    batches: Vec<Retained>,
 }
 
 impl Producer {
-    fn batches(&self) -> &[Retained] {
-        &self.batches[..usize::from(self.retained)]
-    }
-
     fn expected(&self) -> i32 {
-        self.batches().last().map_or(0, |last| last.last_sequence.wrapping_add(1) & i32::MAX)
+        self.batches.last().map_or(0, |last| last.last_sequence.wrapping_add(1) & i32::MAX)
     }
 
     fn adopt(&mut self, epoch: ProducerEpoch) {
         if self.epoch != epoch {
             self.epoch = epoch;
-            self.retained = 0;
+            self.batches.clear();
         }
     }
 
     fn push(&mut self, batch: Retained) {
-        if usize::from(self.retained) == BATCHES_RETAINED {
-            self.batches.copy_within(1.., 0);
-            self.retained -= 1;
+        if self.batches.len() == BATCHES_RETAINED {
+            self.batches.remove(0);
         }
-        self.batches[usize::from(self.retained)] = batch;
-        self.retained += 1;
+        if self.batches.len() == self.batches.capacity() {
+            self.batches.reserve_exact(1);
+        }
+        self.batches.push(batch);
     }
 }
-
-impl PartialEq for Producer {
-    fn eq(&self, other: &Self) -> bool {
-        // Slots beyond `retained` hold what was there before.
-        (self.epoch, self.last_seen) == (other.epoch, other.last_seen) && self.batches() == other.batches()
-    }
-}
-
-impl Eq for Producer {}
 
 /// The producers of one log. Empty, it holds no memory.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -198,7 +186,7 @@ impl ProducerTable {
             let repeats = |kept: &&Retained| {
                 kept.last_sequence == batch.last_sequence && kept.first_sequence() == batch.first_sequence
             };
-            if let Some(kept) = producer.batches().iter().find(repeats) {
+            if let Some(kept) = producer.batches.iter().find(repeats) {
                 return Ok(Verdict::Duplicate(kept.placed()));
             }
         }
@@ -218,9 +206,8 @@ impl ProducerTable {
         }
         let producer = self.producers.entry(batch.id).or_insert_with(|| Producer {
             epoch: batch.epoch,
-            retained: 0,
-            batches: [Retained::default(); BATCHES_RETAINED],
             last_seen: now,
+            batches: Vec::new(),
         });
         producer.adopt(batch.epoch);
         producer.last_seen = producer.last_seen.max(now);
@@ -248,16 +235,16 @@ impl ProducerTable {
     pub fn truncate(&mut self, end: Offset) -> bool {
         let mut exact = true;
         self.producers.retain(|_, producer| {
-            if producer.retained == 0 {
+            if producer.batches.is_empty() {
                 // Where its epoch came from is not remembered; keeping it fences rather too much than too little.
                 exact = false;
                 return true;
             }
-            let kept = producer.batches().partition_point(|batch| batch.last_offset < end);
-            if kept < usize::from(producer.retained) {
+            let kept = producer.batches.partition_point(|batch| batch.last_offset < end);
+            if kept < producer.batches.len() {
                 // A full row has pushed older batches out; an emptied one may have pushed out an older epoch.
-                exact &= usize::from(producer.retained) < BATCHES_RETAINED && kept > 0;
-                producer.retained = kept as u8;
+                exact &= producer.batches.len() < BATCHES_RETAINED && kept > 0;
+                producer.batches.truncate(kept);
             }
             kept > 0
         });
@@ -287,8 +274,8 @@ impl ProducerTable {
             out.extend_from_slice(&id.0.to_be_bytes());
             out.extend_from_slice(&producer.epoch.0.to_be_bytes());
             out.extend_from_slice(&producer.last_seen.0.to_be_bytes());
-            out.push(producer.retained);
-            for batch in producer.batches() {
+            out.push(producer.batches.len() as u8);
+            for batch in &producer.batches {
                 out.extend_from_slice(&batch.last_sequence.to_be_bytes());
                 out.extend_from_slice(&batch.delta.to_be_bytes());
                 out.extend_from_slice(&batch.last_offset.0.to_be_bytes());
@@ -315,9 +302,9 @@ impl ProducerTable {
             if usize::from(retained) > BATCHES_RETAINED {
                 return Err(SnapshotError::Malformed);
             }
-            let mut batches = [Retained::default(); BATCHES_RETAINED];
-            for batch in &mut batches[..usize::from(retained)] {
-                *batch = Retained {
+            let mut batches = Vec::with_capacity(usize::from(retained));
+            for _ in 0..retained {
+                let batch = Retained {
                     last_sequence: i32::from_be_bytes(take(&mut input)?),
                     delta: i32::from_be_bytes(take(&mut input)?),
                     last_offset: Offset(i64::from_be_bytes(take(&mut input)?)),
@@ -326,8 +313,9 @@ impl ProducerTable {
                 if batch.last_sequence < 0 || batch.delta < 0 {
                     return Err(SnapshotError::Malformed);
                 }
+                batches.push(batch);
             }
-            if producers.insert(id, Producer { epoch, retained, batches, last_seen }).is_some() {
+            if producers.insert(id, Producer { epoch, last_seen, batches }).is_some() {
                 return Err(SnapshotError::Malformed);
             }
         }
