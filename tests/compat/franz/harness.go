@@ -16,7 +16,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // The settings of a run. Checks say what is wrong by panicking: runChecks reports it and goes on.
@@ -201,35 +200,6 @@ func consumeFor(most time.Duration, topic string, partition int32, start kgo.Off
 		got = append(got, fetches.Records()...)
 	}
 	return got
-}
-
-// rawFetch asks for partition 0 from an offset, past everything that a consumer would add.
-func rawFetch(topic string, offset int64) kmsg.FetchResponseTopicPartition {
-	request := kmsg.NewPtrFetchRequest()
-	request.MaxWaitMillis, request.MinBytes, request.MaxBytes = 100, 1, 1<<20
-	request.SessionEpoch = -1
-	asked := kmsg.NewFetchRequestTopic()
-	asked.Topic, asked.TopicID = topic, must(admin.ListTopics(context.Background(), topic))[topic].ID
-	partition := kmsg.NewFetchRequestTopicPartition()
-	partition.FetchOffset, partition.PartitionMaxBytes = offset, 1<<20
-	asked.Partitions = append(asked.Partitions, partition)
-	request.Topics = append(request.Topics, asked)
-	return must(request.RequestWith(context.Background(), base)).Topics[0].Partitions[0]
-}
-
-// rawOffset asks for the offset of a time, or of a special value such as -1 for the end.
-func rawOffset(topic string, ms int64) kmsg.ListOffsetsResponseTopicPartition {
-	request := kmsg.NewPtrListOffsetsRequest()
-	request.ReplicaID = -1
-	asked := kmsg.NewListOffsetsRequestTopic()
-	asked.Topic = topic
-	partition := kmsg.NewListOffsetsRequestTopicPartition()
-	partition.Timestamp = ms
-	asked.Partitions = append(asked.Partitions, partition)
-	request.Topics = append(request.Topics, asked)
-	found := must(request.RequestWith(context.Background(), base)).Topics[0].Partitions[0]
-	expect(kerr.ErrorForCode(found.ErrorCode), nil, "asking for an offset")
-	return found
 }
 
 // leaveForOthers says to the other clients that this topic holds the records of that file.

@@ -19,7 +19,9 @@ import compat.Harness.Check;
 import compat.Harness.Data;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -33,6 +35,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InvalidConfigurationException;
@@ -144,6 +147,52 @@ public final class Main {
         long produced = System.nanoTime();
         double seconds = (reader.get() - produced) / 1e9;
         if (seconds > 3) throw new AssertionError("the parked reader got the record " + seconds + " s late");
+    }
+
+    /** A batch larger than the client asks for comes all the same, and too little data comes after the wait. */
+    static void fetchSizes() throws Exception {
+        String topic = create("sizes", 1, Map.of());
+        List<Data> sent = Harness.load(Harness.RECORDS.resolve("records.tsv"));
+        produce(topic, sent, DEFAULTS);
+        expectRecords(consume(topic, 0, 0, sent.size(), 20, Map.of("max.partition.fetch.bytes", 1000)), sent, 0);
+        expectRecords(consume(topic, 0, 0, sent.size(), 20, Map.of("fetch.max.bytes", 1000)), sent, 0);
+        long start = System.nanoTime();
+        Map<String, Object> greedy = Map.of("fetch.min.bytes", 50_000_000, "fetch.max.wait.ms", 1000);
+        expect(consume(topic, 0, sent.size() - 1, 1, 20, greedy).size(), 1, "records when fewer bytes are there than wanted");
+        double seconds = (System.nanoTime() - start) / 1e9;
+        expect(seconds > 0.9 && seconds < 4, true, "a wait of a second, not " + seconds + ",");
+    }
+
+    /** One consumer of many partitions of two topics, so one fetch session to which most rounds bring few changes. */
+    static void manyPartitions() throws Exception {
+        List<TopicPartition> all = new ArrayList<>();
+        for (String word : List.of("many-a", "many-b")) {
+            String topic = create(word, 30, Map.of());
+            for (int partition = 0; partition < 30; partition++) all.add(new TopicPartition(topic, partition));
+        }
+        try (KafkaProducer<byte[], byte[]> producer = Client.producer(DEFAULTS);
+                KafkaConsumer<byte[], byte[]> consumer = Client.consumer(Map.of("isolation.level", "read_committed"))) {
+            consumer.assign(all);
+            consumer.seekToBeginning(all);
+            for (int round = 0; round < 20; round++) {
+                List<TopicPartition> some = new ArrayList<>();
+                for (int i = 0; i < 7; i++) some.add(all.get((round * 13 + i * 11) % all.size()));
+                Map<TopicPartition, Integer> wanted = new HashMap<>();
+                for (TopicPartition at : some) {
+                    producer.send(new ProducerRecord<>(at.topic(), at.partition(), null, new byte[] {(byte) round}));
+                    wanted.merge(at, 1, Integer::sum);
+                }
+                producer.flush();
+                Map<TopicPartition, Integer> got = new HashMap<>();
+                for (long end = System.nanoTime() + 10_000_000_000L; !got.equals(wanted) && System.nanoTime() < end;) {
+                    for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(100))) {
+                        expect(record.value()[0], (byte) round, "round of a record");
+                        got.merge(new TopicPartition(record.topic(), record.partition()), 1, Integer::sum);
+                    }
+                }
+                expect(got, wanted, "records of round " + round);
+            }
+        }
     }
 
     static void topicLife() throws Exception {
@@ -277,6 +326,8 @@ public final class Main {
             new Check("seek to beginning, end, into a batch, out of range", Main::seeks),
             new Check("offsets for times", Main::times),
             new Check("parked fetch wakes on new data", Main::parkedFetch),
+            new Check("small and large fetch sizes", Main::fetchSizes),
+            new Check("many partitions in one fetch session", Main::manyPartitions),
             new Check("topic created, listed, described, deleted", Main::topicLife),
             new Check("topics that must be refused", Main::topicRefusals),
             new Check("validate only", Main::validateOnly),
