@@ -23,13 +23,17 @@ struct CacheState {
     bytes_limit: usize,
     /// Destaged chunks, oldest first, by the address they begin at; an entry whose chunk is gone finds nothing.
     queue: VecDeque<(Weak<RefCell<Inner>>, u64)>,
+    /// A longer queue is cleared of entries that find nothing.
+    queue_limit: usize,
 }
+
+const QUEUE_LIMIT_MIN: usize = 1024;
 
 impl TailCache {
     /// `bytes_limit` is what remains in memory when destage keeps up; what is not destaged is never dropped.
     #[must_use]
     pub fn new(arena: Arena, bytes_limit: usize) -> Self {
-        let state = CacheState { bytes: 0, bytes_limit, queue: VecDeque::new() };
+        let state = CacheState { bytes: 0, bytes_limit, queue: VecDeque::new(), queue_limit: QUEUE_LIMIT_MIN };
         Self { state: Rc::new(RefCell::new(state)), arena, fallback: Rc::new(|| false) }
     }
 
@@ -48,6 +52,11 @@ impl TailCache {
     #[must_use]
     pub fn bytes_limit(&self) -> usize {
         self.state.borrow().bytes_limit
+    }
+
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.state.borrow().queue.len()
     }
 
     pub(super) fn alloc(&self, bytes: usize) -> Result<AppendBuf, NoMemory> {
@@ -81,7 +90,12 @@ impl TailCache {
     }
 
     pub(super) fn droppable(&self, tail: Weak<RefCell<Inner>>, start: u64) {
-        self.state.borrow_mut().queue.push_back((tail, start));
+        let mut state = self.state.borrow_mut();
+        state.queue.push_back((tail, start));
+        if state.queue.len() > state.queue_limit {
+            state.queue.retain(|(tail, start)| tail.upgrade().is_some_and(|inner| inner.borrow().holds(*start)));
+            state.queue_limit = (state.queue.len() * 2).max(QUEUE_LIMIT_MIN);
+        }
     }
 
     pub(super) fn released(&self, bytes: usize) {

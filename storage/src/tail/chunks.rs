@@ -105,6 +105,12 @@ impl Inner {
         SegmentPosition { position: chunk.place.position + (mark.at - chunk.start), ..chunk.place }
     }
 
+    /// True while the chunk that begins at `start` waits in the cache's queue.
+    pub(super) fn holds(&self, start: u64) -> bool {
+        let index = self.chunks.partition_point(|chunk| chunk.start < start);
+        self.chunks.get(index).is_some_and(|chunk| chunk.start == start && chunk.queued)
+    }
+
     /// Address of the oldest byte in memory.
     pub(super) fn first_chunk(&self) -> Option<u64> {
         self.chunks.front().map(|chunk| chunk.start)

@@ -233,8 +233,9 @@ impl Tail {
         self.inner.borrow().slices(range.start.0..range.end.0).slices
     }
 
-    /// What the block that `at`, the address of a byte in memory, lies in holds before it, with the place of the block; `None` at a block's first byte. The first
-    /// append into a partial block after a checkpoint journals this too, so that a torn destage of the block loses nothing.
+    /// What the block that `at`, the address of a byte in memory, lies in holds before it, with the place of the block; `None` at a
+    /// block's first byte. The first append into a partial block after a checkpoint journals this too, so that a torn destage of the
+    /// block loses nothing.
     #[must_use]
     pub fn block_prefix(&self, at: Address) -> Option<(SegmentPosition, Slice)> {
         self.inner.borrow().block_prefix(at.0)

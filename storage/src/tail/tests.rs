@@ -7,6 +7,8 @@ use crate::testing::batch;
 use proptest::prelude::*;
 use shard::Arena;
 
+const QUEUE_MAX: usize = 1025;
+
 fn cache(limit: usize) -> TailCache {
     TailCache::new(Arena::new(64 << 20), limit)
 }
@@ -247,6 +249,23 @@ fn readers_keep_what_was_truncated() {
     }
     assert!(before.to_vec() == expected, "bytes handed out never change");
     model.check_read(&tail, 0, &limits(1 << 20, 1000));
+}
+
+#[test]
+fn a_log_that_grows_and_shrinks_for_ever_leaves_nothing_behind() {
+    let cache = cache(64 << 20);
+    let (tail, mut model) = (empty_tail(&cache), Model::new());
+    for _ in 0..3000 {
+        model.append(&tail, 1, 5000);
+        while tail.undestaged_bytes() > 0 {
+            model.destage(&tail, 256 << 10);
+        }
+        tail.shrink();
+        model = Model { batches: Vec::new(), active: 0, files: model.files };
+        let place = SegmentPosition { segment: Offset(0), position: 0 };
+        tail.reset(place, &[], Offset(0)).expect("memory");
+    }
+    assert!(cache.queued() <= QUEUE_MAX, "{} entries", cache.queued());
 }
 
 #[test]
