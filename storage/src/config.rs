@@ -35,7 +35,7 @@ pub struct StoreConfig {
     pub data_dir: PathBuf,
     pub shard: ShardId,
     pub durability: Durability,
-    /// Size of each journal file, at least 8 MiB.
+    /// Size of each journal file, a multiple of 4 KiB; a commit is at most a quarter of it, and a batch a little less.
     pub journal_file_bytes: u64,
     /// Files to begin with, at least 2; more are made in the background up to `journal_bytes_limit`.
     pub journal_files_initial: u32,
@@ -47,6 +47,10 @@ pub struct StoreConfig {
     pub background_bytes_in_flight: usize,
     /// Free space below which appends are refused.
     pub reserve_bytes: u64,
+    /// Files that the store keeps open, for reading and for writing each.
+    pub open_files_max: usize,
+    /// Blocks of older segments kept for other readers.
+    pub read_cache_bytes: usize,
     /// A checkpoint at least this often while anything is dirty.
     pub checkpoint_interval: Duration,
     /// Journaled bytes go to their segments at the latest after this long.
@@ -67,6 +71,8 @@ impl StoreConfig {
             tail_cache_bytes: 64 * MIB,
             background_bytes_in_flight: 512 * KIB,
             reserve_bytes: 256 * MIB as u64,
+            open_files_max: 1024,
+            read_cache_bytes: 16 * MIB,
             checkpoint_interval: Duration::from_secs(60),
             destage_delay: Duration::from_millis(500),
         }

@@ -7,7 +7,7 @@ use base::ShardId;
 use shard::Shard;
 
 use super::apply::ApplyContext;
-use super::{RecoverError, RecoveredShard, RecoveryReport};
+use super::{RecoverError, RecoveredShard};
 use crate::config::{RecoverConfig, paths};
 use crate::journal::scan::JournalPosition;
 use crate::manifest::file::ManifestFiles;
@@ -38,7 +38,7 @@ pub(super) async fn commit(
     for generation in &generations {
         generation.finish().await?;
     }
-    Ok(generations.into_iter().map(Generation::into_recovered).collect())
+    Ok(generations.into_iter().map(|generation| generation.into_recovered(config.shards)).collect())
 }
 
 /// A shard directory that starts over.
@@ -85,14 +85,8 @@ impl Generation {
         self.write(self.second_copy).await
     }
 
-    fn into_recovered(self) -> RecoveredShard {
-        RecoveredShard {
-            shard: self.head.shard,
-            head: self.head,
-            logs: self.logs,
-            trash: Vec::new(),
-            report: RecoveryReport::default(),
-        }
+    fn into_recovered(self, shards: u16) -> RecoveredShard {
+        RecoveredShard { shard: self.head.shard, shards, head: self.head, logs: self.logs, trash: Vec::new() }
     }
 }
 

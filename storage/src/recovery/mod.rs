@@ -41,17 +41,25 @@ use crate::placement::PlacementConflict;
 /// Logs carried out at once.
 const LOGS_AT_ONCE: usize = 16;
 
+/// A data directory that is ready to be served.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recovered {
+    /// In the order of the shards.
+    pub shards: Vec<RecoveredShard>,
+    pub report: RecoveryReport,
+}
+
 /// What a store is opened with. `Send`: recovery runs on one shard, stores on all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecoveredShard {
     pub shard: ShardId,
+    /// Shards that share the data directory.
+    pub shards: u16,
     /// The manifest that is durable: its generation, its version, and the first commit that the journal will hold.
     pub head: ManifestHead,
     pub logs: Vec<LogRecord>,
     /// Names in the trash when recovery ran, for the first shard to delete.
     pub trash: Vec<String>,
-    /// Of the whole data directory.
-    pub report: RecoveryReport,
 }
 
 /// What recovery found and did.
@@ -155,7 +163,7 @@ impl std::error::Error for RecoverError {}
 ///
 /// # Panics
 /// Without shards.
-pub async fn recover(shard: &Shard, config: &RecoverConfig) -> Result<Vec<RecoveredShard>, RecoverError> {
+pub async fn recover(shard: &Shard, config: &RecoverConfig) -> Result<Recovered, RecoverError> {
     assert!(config.shards > 0, "a broker has at least one shard");
     let mut report = RecoveryReport::default();
     let data_dir = &config.data_dir;
@@ -180,15 +188,14 @@ pub async fn recover(shard: &Shard, config: &RecoverConfig) -> Result<Vec<Recove
     let logs = apply_all(&context, plan, &mut report).await?;
     let known = logs.iter().map(|(_, log)| (log.topic.as_str(), log.id)).collect();
     report.logs_trashed = trash_unknown(shard, data_dir, &known).await?;
-    let mut recovered = commit::commit(&context, config, &dirs, logs).await?;
-    if let Some(first) = recovered.first_mut() {
+    let mut shards = commit::commit(&context, config, &dirs, logs).await?;
+    if let Some(first) = shards.first_mut() {
         let trash = paths::trash_dir(data_dir);
         let entries = shard.fs().list(&trash).await.map_err(RecoverError::io("list", trash))?;
         first.trash = entries.into_iter().map(|entry| entry.name).collect();
     }
     report.journal_bytes_read = context.images.iter().map(|image| image.journal.bytes_read.get()).sum();
-    recovered.iter_mut().for_each(|shard| shard.report = report);
-    Ok(recovered)
+    Ok(Recovered { shards, report })
 }
 
 async fn read_and_replay(

@@ -60,6 +60,11 @@ impl Pending {
         }
     }
 
+    /// What must be reserved for a control entry.
+    pub(crate) fn charge_of(encoded: &EncodedControl) -> u64 {
+        RingState::charge_for(encoded.entry_bytes())
+    }
+
     /// What was reserved for it.
     pub(crate) fn charge(&self) -> u64 {
         RingState::charge_for(self.entry_bytes_max())

@@ -1,0 +1,301 @@
+//! The checkpoint: makes everything in the journal durable in the segments, says so in a manifest, and frees the journal.
+//!
+//! Steps: close the gate; capture every log at one instant; let the queue drain; destage and write indexes up to the capture; sync;
+//! write the manifest; free. Appends go on all the while. What a log took in after the replay position and before the capture is in
+//! the manifest and in the journal; replay knows (see [`crate::recovery::replay`]).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use shard::{Class, WriteSync};
+
+use super::core::StoreCore;
+use super::destage::{DestageError, destage, is_full, open_for_writing};
+use super::offline;
+use crate::journal::scan::JournalPosition;
+use crate::log::{Log, LogState, Status};
+use crate::manifest::{LogRecord, ManifestHead};
+use crate::recovery::apply::index_bytes;
+use crate::segment::{FileKey, FileKind, IndexWrite, SegmentMeta};
+use crate::tail::Address;
+use crate::tasks::for_each;
+
+/// Logs whose last bytes and indexes are written at once.
+const LOGS_AT_ONCE: usize = 8;
+/// Files synced at once.
+const SYNCS_AT_ONCE: usize = 4;
+/// Above this many, one `syncfs` is cheaper.
+const SYNCS_MAX: usize = 64;
+/// After a checkpoint that could not be made.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// Why there is no checkpoint this time. The journal keeps what it holds.
+#[derive(Debug)]
+pub(crate) enum CheckpointError {
+    /// The disk is full.
+    Full,
+    /// Something of an offline log could not be kept elsewhere.
+    Io(std::io::Error),
+}
+
+impl From<std::io::Error> for CheckpointError {
+    fn from(error: std::io::Error) -> Self {
+        if is_full(&error) { Self::Full } else { Self::Io(error) }
+    }
+}
+
+/// A log as it was at the capture, and what has to be done for its files to be that.
+struct Captured {
+    log: Log,
+    record: LogRecord,
+    upto: Address,
+    index_writes: Vec<(SegmentMeta, IndexWrite)>,
+    /// Segments that are sealed, and whose files are to be made final.
+    seals: Vec<SegmentMeta>,
+}
+
+/// Makes one checkpoint. One at a time: the gate sees to it.
+pub(crate) async fn checkpoint(core: &Rc<StoreCore>) -> Result<(), CheckpointError> {
+    let _gate = core.close_gate().await;
+    let replay_from = core.ring.borrow().next_position();
+    let captured = capture(core);
+    core.drain().await;
+    let changed: Vec<Log> = captured.iter().map(|captured| captured.log.clone()).collect();
+    let done = run(core, captured, replay_from).await;
+    if done.is_err() {
+        for log in changed {
+            log.0.state.borrow_mut().dirty = true;
+        }
+    }
+    done
+}
+
+async fn run(
+    core: &Rc<StoreCore>,
+    captured: Vec<Captured>,
+    replay_from: JournalPosition,
+) -> Result<(), CheckpointError> {
+    let work = |captured: Captured| {
+        let core = core.clone();
+        async move { (write_log(&core, &captured).await, captured) }
+    };
+    let class = (Class::Normal, core.account.clone());
+    let written = for_each(&core.shard, class, LOGS_AT_ONCE, captured, work).await;
+    let mut records = Vec::with_capacity(written.len());
+    for (result, captured) in written {
+        match result {
+            Ok(()) => records.push(captured),
+            // Its last record stays in the manifest, and its journal goes to an orphan.
+            Err(DestageError::Failed) => {}
+            Err(DestageError::Full) => return Err(CheckpointError::Full),
+        }
+    }
+    sync_files(core).await;
+    for log in core.all_logs() {
+        if log.status() == Status::Offline {
+            offline::keep_journal(core, &log).await?;
+        }
+    }
+    for captured in &records {
+        adopt(core, captured);
+    }
+    write_manifest(core, replay_from).await?;
+    core.ring.borrow_mut().free_below(replay_from.sequence);
+    core.replay_sequence.set(replay_from.sequence);
+    core.checkpoints.set(core.checkpoints.get() + 1);
+    core.room.notify_all();
+    let ring = core.ring.borrow();
+    core.budget.set_destage_first(ring.live_bytes() * 2 >= ring.bytes());
+    Ok(())
+}
+
+/// Every log at this instant. From now on the first append of each log brings its block along.
+fn capture(core: &StoreCore) -> Vec<Captured> {
+    let mut captured = Vec::new();
+    for log in core.logs.borrow().values() {
+        let mut state = log.0.state.borrow_mut();
+        state.prefix_needed = true;
+        // A longer queue entry would bring what this capture does not cover under an older sequence.
+        state.pending = None;
+        if state.dirty && matches!(state.status, Status::Online | Status::Parked) {
+            state.dirty = false;
+            captured.push(capture_log(log, &state));
+        }
+    }
+    captured
+}
+
+fn capture_log(log: &Log, state: &LogState) -> Captured {
+    let index_writes = state
+        .open
+        .iter()
+        .flat_map(|segment| segment.index.pending().into_iter().map(move |write| (segment.meta, write)))
+        .collect();
+    Captured {
+        log: log.clone(),
+        record: log.0.to_record(state),
+        upto: state.tail.end().0,
+        index_writes,
+        seals: state.open.iter().map(|segment| segment.meta).filter(|meta| meta.sealed).collect(),
+    }
+}
+
+/// Brings a log's files up to the capture, unsynced.
+async fn write_log(core: &Rc<StoreCore>, captured: &Captured) -> Result<(), DestageError> {
+    let log = &captured.log;
+    destage(core, log, captured.upto).await?;
+    let _turn = log.0.files_turn.acquire(1).await.expect("the semaphore is never closed");
+    match write_indexes(core, captured).await {
+        Ok(()) => Ok(()),
+        Err(error) if is_full(&error) => {
+            core.space.borrow_mut().measured(0);
+            Err(DestageError::Full)
+        }
+        Err(error) => {
+            offline::fail(core, log, &error);
+            Err(DestageError::Failed)
+        }
+    }
+}
+
+async fn write_indexes(core: &Rc<StoreCore>, captured: &Captured) -> std::io::Result<()> {
+    let log = &captured.log;
+    for (meta, write) in &captured.index_writes {
+        let key = FileKey { log: log.id(), segment: meta.base_offset, kind: write.kind };
+        let file = open_for_writing(core, log, key).await?;
+        let mut buf = core.shard.arena().alloc_wait(write.bytes.len()).await;
+        buf.extend_from_slice(&write.bytes);
+        file.write_at(write.position, vec![buf.freeze()], WriteSync::None).await?;
+        if meta.sealed {
+            core.shard.fs().set_len(&file, index_bytes(write.kind, write.entries)).await?;
+        }
+        core.dirty.borrow_mut().file(key);
+    }
+    for meta in &captured.seals {
+        let key = FileKey { log: log.id(), segment: meta.base_offset, kind: FileKind::Log };
+        let file = open_for_writing(core, log, key).await?;
+        core.shard.fs().set_len(&file, meta.bytes).await?;
+        core.dirty.borrow_mut().file(key);
+    }
+    Ok(())
+}
+
+async fn sync_files(core: &Rc<StoreCore>) {
+    let (files, dirs) = core.dirty.borrow_mut().take();
+    if files.len() > SYNCS_MAX {
+        if let Err(error) = core.shard.fs().sync_fs(core.data_dir()).await {
+            // Which file it was nobody can tell, and a sync is not tried twice.
+            core.shard.abort(&format!("syncing {} failed: {error}", core.data_dir().display()));
+        }
+        return;
+    }
+    let work = |key: FileKey| {
+        let core = core.clone();
+        async move {
+            let Some(log) = core.log(key.log) else { return };
+            if log.status() == Status::Offline {
+                return;
+            }
+            let synced = async { core.writers.open(key, &log.0.dir).await?.file.datasync().await };
+            if let Err(error) = synced.await {
+                offline::fail(&core, &log, &error);
+            }
+        }
+    };
+    for_each(&core.shard, (Class::Normal, core.account.clone()), SYNCS_AT_ONCE, files, work).await;
+    for dir in dirs {
+        match core.shard.fs().sync_dir(&dir).await {
+            Ok(()) => {}
+            // Its log was removed meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => core.shard.abort(&format!("syncing {} failed: {error}", dir.display())),
+        }
+    }
+}
+
+/// The captured record becomes the log's, and what was written needs not be written again. A log that failed meanwhile keeps the
+/// record that it had.
+fn adopt(core: &StoreCore, captured: &Captured) {
+    let log = &captured.log;
+    let mut state = log.0.state.borrow_mut();
+    if state.status == Status::Offline {
+        return;
+    }
+    state.record = captured.record.encode().into();
+    for (meta, write) in &captured.index_writes {
+        let base = meta.base_offset;
+        if let Some(segment) = state.open.iter_mut().find(|segment| segment.meta.base_offset == base) {
+            segment.index.written(write.kind, write.entries);
+        }
+    }
+    for meta in &captured.seals {
+        let at = state.open.iter().position(|segment| segment.meta.base_offset == meta.base_offset);
+        if let Some(at) = at {
+            let sealed = state.open.remove(at);
+            let index = &sealed.index;
+            let (index_entries, time_index_entries) =
+                (index.entries(FileKind::Index), index.entries(FileKind::TimeIndex));
+            state.sealed.push(SegmentMeta { index_entries, time_index_entries, ..sealed.meta });
+            state.allocated.retain(|(base, _)| *base != meta.base_offset);
+            // Written for the last time.
+            core.writers.forget(log.id(), meta.base_offset);
+        }
+    }
+}
+
+async fn write_manifest(core: &Rc<StoreCore>, replay_from: JournalPosition) -> Result<(), CheckpointError> {
+    let records: Vec<Rc<[u8]>> = core.logs.borrow().values().map(|log| log.0.state.borrow().record.clone()).collect();
+    let (mut files, copy) = {
+        let mut manifest = core.manifest.borrow_mut();
+        (manifest.files.take().expect("one checkpoint at a time"), manifest.next_copy)
+    };
+    let payload_bytes = records.iter().map(|record| record.len() + 4).sum();
+    let version = core.manifest_version.get() + 1;
+    let head = ManifestHead { shard: core.config.shard, version, salt: core.salt, replay_from };
+    let reserved = files.reserve(copy, payload_bytes).await;
+    let written = match &reserved {
+        Ok(()) => files.write(copy, &head, &records).await.map(drop),
+        Err(_) => Ok(()),
+    };
+    core.manifest.borrow_mut().files = Some(files);
+    if let Err(error) = written {
+        // Its pages may be lost and the copy half written; recovery goes by the other one.
+        core.shard.abort(&format!("writing manifest {version} failed: {error}"));
+    }
+    reserved?;
+    core.manifest.borrow_mut().next_copy = 1 - copy;
+    core.manifest_version.set(version);
+    Ok(())
+}
+
+/// Makes checkpoints when one is asked for, or when the interval is over and something changed; runs until the store stops.
+pub(crate) async fn checkpoint_loop(core: Rc<StoreCore>) {
+    loop {
+        let wait = core.checkpoint_wanted.wait();
+        if !core.checkpoint_asked.get() && !core.stopping.get() {
+            super::either(wait, core.shard.sleep(core.config.checkpoint_interval)).await;
+        }
+        if core.stopping.get() {
+            return;
+        }
+        let asked = core.checkpoint_asked.replace(false);
+        let dirty = core.logs.borrow().values().any(|log| log.0.state.borrow().dirty);
+        if !asked && !dirty && core.ring.borrow().live_bytes() == 0 {
+            continue;
+        }
+        match checkpoint(&core).await {
+            Ok(()) => super::grow::after_checkpoint(&core, asked),
+            Err(CheckpointError::Full) => {
+                tracing::warn!(shard = %core.config.shard, "no checkpoint: the disk is full; free space, or shorten retention");
+                super::space::measure(&core).await;
+                core.shard.sleep(RETRY_DELAY).await;
+                core.checkpoint_asked.set(true);
+            }
+            Err(CheckpointError::Io(error)) => {
+                tracing::error!(shard = %core.config.shard, %error, "no checkpoint: what an offline log's journal holds could not be kept");
+                core.shard.sleep(RETRY_DELAY).await;
+                core.checkpoint_asked.set(true);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The commit loop: whatever was appended while the last journal write was in flight goes into the next one.
+//!
+//! Invariants: one journal write at a time, in the order of the queue; an entry is told durable only when it and all before it are.
+//! With `durability = "replicas"` a commit is told as held when it is written, and a second loop flushes behind it.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
+
+use shard::sync::oneshot;
+use shard::{Buf, WriteSync};
+
+use super::core::{Committed, StoreCore};
+use super::queue::{Pending, PendingAppend};
+use crate::journal::codec::{AppendAt, FRAME_HEAD_BYTES, FrameWriter, JOURNAL_BLOCK_BYTES};
+use crate::journal::ring::{FramePlace, RingState, frame_bytes_max};
+
+/// A commit on its way.
+struct Commit {
+    place: FramePlace,
+    buf: Buf,
+    entries: u64,
+    appends: Vec<Committed>,
+    controls: Vec<oneshot::Sender<()>>,
+}
+
+/// A commit that is written and not flushed yet.
+pub(crate) struct Unflushed {
+    file: u32,
+    sequence: u64,
+    entries: u64,
+    appends: Vec<Committed>,
+    controls: Vec<oneshot::Sender<()>>,
+}
+
+/// Commits that wait for the flush behind them.
+#[derive(Default)]
+pub(crate) struct FlushQueue {
+    commits: std::cell::RefCell<VecDeque<Unflushed>>,
+    wanted: shard::sync::Event,
+}
+
+/// Runs until the store closes and its queue is empty.
+pub(crate) async fn commit_loop(core: Rc<StoreCore>, flushes: Rc<FlushQueue>) {
+    loop {
+        while core.queue.borrow().is_empty() {
+            if core.closing.get() {
+                return;
+            }
+            core.commit_wanted.wait().await;
+        }
+        // Others may be about to append in this very turn: let them come along.
+        core.shard.yield_now().await;
+        let commit = build(&core, commit_buffer(&core).await);
+        write(&core, commit, &flushes).await;
+    }
+}
+
+/// A buffer for what is queued now. Waits if there is no memory; the spare makes sure that this ends.
+async fn commit_buffer(core: &StoreCore) -> Buf {
+    let longest = frame_bytes_max(core.config.journal_file_bytes);
+    let wanted = (core.queue.borrow().bytes() + FRAME_HEAD_BYTES).next_multiple_of(JOURNAL_BLOCK_BYTES);
+    let wanted = wanted.max(first_bytes(core)).min(longest);
+    let ready = core.shard.arena().alloc(wanted).or_else(|| core.spare.borrow_mut().take());
+    let mut buf = match ready {
+        Some(buf) => buf,
+        None => core.shard.arena().alloc_wait(wanted).await,
+    };
+    let len = buf.capacity().min(longest);
+    buf.set_len(len);
+    buf
+}
+
+/// What a commit takes that holds only the first entry.
+fn first_bytes(core: &StoreCore) -> usize {
+    let queue = core.queue.borrow();
+    let first = queue.front().expect("only called with something queued");
+    RingState::charge_for(first.entry_bytes_max()) as usize
+}
+
+/// Moves entries from the queue into a frame: as many as its buffer and its place take.
+fn build(core: &StoreCore, mut buf: Buf) -> Commit {
+    let (mut queue, mut ring) = (core.queue.borrow_mut(), core.ring.borrow_mut());
+    let first = RingState::charge_for(queue.front().expect("something is queued").entry_bytes_max()) as usize;
+    let limit = ring.frame_limit(first).min(buf.len());
+    let mut writer = FrameWriter::new(&mut buf[..limit]);
+    let (mut entries, mut appends, mut controls) = (0, Vec::new(), Vec::new());
+    while queue.front().is_some_and(|next| next.entry_bytes_max() <= writer.room()) {
+        let pending = queue.pop().expect("there is a front");
+        ring.release(pending.charge());
+        entries += 1;
+        match pending {
+            Pending::Append(append) => {
+                put_append(&mut writer, &append);
+                let end = append.last.plus(1);
+                appends.push(Committed { end, address: append.addresses.end, log: append.log });
+            }
+            Pending::Control { encoded, durable } => {
+                writer.control(&encoded);
+                controls.push(durable);
+            }
+        }
+    }
+    assert!(entries > 0, "the first entry fits");
+    let sequence = ring.next_sequence();
+    let len = writer.finish(core.salt, sequence, core.durable_sequence.get(), core.manifest_version.get());
+    buf.set_len(len);
+    let place = ring.place(len).expect("room was promised to every entry");
+    let half_full = ring.live_bytes() * 2 >= ring.bytes();
+    drop((queue, ring));
+    if half_full {
+        core.want_checkpoint();
+    }
+    core.budget.set_destage_first(half_full);
+    Commit { place, buf, entries, appends, controls }
+}
+
+fn put_append(writer: &mut FrameWriter<'_>, append: &PendingAppend) {
+    let mut state = append.log.state.borrow_mut();
+    let prefix = state.tail.block_prefix(append.addresses.start).filter(|_| state.prefix_needed);
+    if let Some((place, bytes)) = prefix {
+        writer.block_prefix(append.log.id, place.segment, place.position, &[&bytes]);
+    }
+    let slices = state.tail.slices(append.addresses.clone());
+    let parts: Vec<&[u8]> = slices.iter().map(|slice| &slice[..]).collect();
+    let PendingAppend { segment, position, first, last, .. } = *append;
+    writer.append(&AppendAt { log: append.log.id, segment, position, first, last }, &parts);
+    state.prefix_needed = false;
+}
+
+async fn write(core: &StoreCore, commit: Commit, flushes: &FlushQueue) {
+    let Commit { place, buf, entries, appends, controls } = commit;
+    let file = core.journal.borrow().get(place.file);
+    let slice = buf.freeze();
+    let sync = if core.flushes_first() { WriteSync::Data } else { WriteSync::None };
+    if let Err(error) = file.write_at(place.offset, vec![slice.clone()], sync).await {
+        core.shard.abort(&format!("journal file {} at {}: the write failed: {error}", place.file, place.offset));
+    }
+    drop(slice);
+    if core.spare.borrow().is_none() {
+        *core.spare.borrow_mut() = core.shard.arena().alloc(frame_bytes_max(core.config.journal_file_bytes));
+    }
+    let done = Unflushed { file: place.file, sequence: place.sequence, entries, appends, controls };
+    if core.flushes_first() {
+        flushed(core, done);
+    } else {
+        for append in &done.appends {
+            append.log.reached(append.end, append.address, false, true);
+        }
+        flushes.commits.borrow_mut().push_back(done);
+        flushes.wanted.notify_all();
+    }
+    core.room.notify_all();
+}
+
+/// A commit, and all before it, is durable.
+fn flushed(core: &StoreCore, done: Unflushed) {
+    core.durable_sequence.set(done.sequence);
+    core.durable_entries.set(core.durable_entries.get() + done.entries);
+    for append in done.appends {
+        append.log.reached(append.end, append.address, true, core.flushes_first());
+        super::destage::note_flushed(core, &append.log);
+    }
+    for control in done.controls {
+        // Nobody may be waiting any more.
+        let _ = control.send(());
+    }
+    core.committed.notify_all();
+}
+
+/// With `durability = "replicas"`: flushes what is written, again and again, until the store closes.
+pub(crate) async fn flush_loop(core: Rc<StoreCore>, flushes: Rc<FlushQueue>) {
+    loop {
+        let (upto, files) = {
+            let commits = flushes.commits.borrow();
+            let files: BTreeSet<u32> = commits.iter().map(|commit| commit.file).collect();
+            (commits.back().map(|commit| commit.sequence), files)
+        };
+        let Some(upto) = upto else {
+            if core.closing.get() && core.queue.borrow().is_empty() {
+                return;
+            }
+            flushes.wanted.wait().await;
+            continue;
+        };
+        for number in files {
+            let file = core.journal.borrow().get(number);
+            if let Err(error) = file.datasync().await {
+                core.shard.abort(&format!("journal file {number}: the flush failed: {error}"));
+            }
+        }
+        while let Some(done) = {
+            let mut commits = flushes.commits.borrow_mut();
+            commits.pop_front_if(|commit| commit.sequence <= upto)
+        } {
+            flushed(&core, done);
+        }
+    }
+}
+
+impl FlushQueue {
+    /// For the end of a store.
+    pub(crate) fn wake(&self) {
+        self.wanted.notify_all();
+    }
+}

@@ -1,0 +1,211 @@
+//! What the tasks of a store and its logs share.
+//!
+//! Owner: one shard. Nothing here borrows across an await.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+
+use base::Offset;
+use shard::sync::{Event, Permit, Semaphore, oneshot};
+use shard::{Account, Buf, Shard};
+
+use super::StoreError;
+use super::commit::FlushQueue;
+use super::destage::DestageLine;
+use super::dirty::DirtySet;
+use super::queue::{CommitQueue, Pending};
+use super::writers::WriteFiles;
+use crate::budget::Budget;
+use crate::config::{Durability, LogConfig, LogId, StoreConfig};
+use crate::journal::codec::{
+    APPEND_OVERHEAD_BYTES, Control, FRAME_HEAD_BYTES, JOURNAL_BLOCK_BYTES, PREFIX_OVERHEAD_BYTES,
+};
+use crate::journal::files::JournalFiles;
+use crate::journal::ring::{RingState, frame_bytes_max};
+use crate::log::{Log, LogInner};
+use crate::manifest::file::ManifestFiles;
+use crate::read::BlockCache;
+use crate::segment::FileTable;
+use crate::space::SpaceAccount;
+use crate::tail::TailCache;
+
+/// Permits of [`StoreCore::gate`]: more than there are ever changes at once.
+const GATE_PERMITS: usize = 1 << 20;
+/// Journal room that appends leave to entries of other kinds.
+const CONTROL_ROOM_BYTES: u64 = 256 << 10;
+
+pub(crate) struct StoreCore {
+    pub(crate) shard: Shard,
+    pub(crate) config: StoreConfig,
+    pub(crate) account: Account,
+    pub(crate) logs: RefCell<BTreeMap<LogId, Log>>,
+    /// Logs whose creation is on its way to the journal.
+    pub(crate) creating: RefCell<BTreeSet<LogId>>,
+
+    // ---- the journal
+    pub(crate) queue: RefCell<CommitQueue>,
+    pub(crate) ring: RefCell<RingState>,
+    pub(crate) journal: RefCell<JournalFiles>,
+    pub(crate) salt: u64,
+    /// A buffer for the next commit when the arena has none: without it a full arena could never be emptied.
+    pub(crate) spare: RefCell<Option<Buf>>,
+    /// The highest sequence such that it and all below are durable.
+    pub(crate) durable_sequence: Cell<u64>,
+    /// Entries of the queue that are durable, counted from the store's opening.
+    pub(crate) durable_entries: Cell<u64>,
+    /// With `durability = "replicas"`: what is written and not flushed.
+    pub(crate) flushes: Rc<FlushQueue>,
+    pub(crate) commit_wanted: Event,
+    /// Something became durable.
+    pub(crate) committed: Event,
+    /// The journal has more room.
+    pub(crate) room: Event,
+
+    // ---- segments
+    pub(crate) tails: TailCache,
+    pub(crate) budget: Budget,
+    pub(crate) files: FileTable,
+    pub(crate) blocks: BlockCache,
+    pub(crate) writers: WriteFiles,
+    pub(crate) dirty: RefCell<DirtySet>,
+    pub(crate) space: RefCell<SpaceAccount>,
+    pub(crate) destage_line: DestageLine,
+    pub(crate) destage_wanted: Event,
+
+    // ---- checkpoints
+    pub(crate) manifest: RefCell<ManifestState>,
+    pub(crate) manifest_version: Cell<u64>,
+    /// Changes that a checkpoint must see whole hold one permit from their entry's place in the queue until they have taken effect;
+    /// a checkpoint holds all.
+    pub(crate) gate: Semaphore,
+    pub(crate) checkpoint_wanted: Event,
+    pub(crate) checkpoint_asked: Cell<bool>,
+    pub(crate) checkpoints: Cell<u64>,
+    /// The first sequence that the newest manifest does not cover.
+    pub(crate) replay_sequence: Cell<u64>,
+    pub(crate) growing: Cell<bool>,
+
+    // ---- the end
+    /// No more appends or changes; what is queued is still committed.
+    pub(crate) closing: Cell<bool>,
+    /// Background loops end.
+    pub(crate) stopping: Cell<bool>,
+    pub(crate) stopped: Event,
+}
+
+/// Where the next manifest goes.
+pub(crate) struct ManifestState {
+    pub(crate) files: Option<ManifestFiles>,
+    pub(crate) next_copy: usize,
+}
+
+impl StoreCore {
+    /// The largest batch that fits into a commit.
+    pub(crate) fn batch_bytes_max(&self) -> usize {
+        let around = FRAME_HEAD_BYTES + APPEND_OVERHEAD_BYTES + PREFIX_OVERHEAD_BYTES + JOURNAL_BLOCK_BYTES;
+        frame_bytes_max(self.config.journal_file_bytes) - around
+    }
+
+    pub(crate) fn control_room_bytes(&self) -> u64 {
+        CONTROL_ROOM_BYTES.min(self.config.journal_file_bytes / 8)
+    }
+
+    pub(crate) fn index_interval_bytes(&self, config: &LogConfig) -> u64 {
+        u64::from(config.index_interval_bytes)
+    }
+
+    /// Everything held is flushed first.
+    pub(crate) fn flushes_first(&self) -> bool {
+        self.config.durability == Durability::Disk
+    }
+
+    pub(crate) fn want_checkpoint(&self) {
+        self.checkpoint_asked.set(true);
+        self.checkpoint_wanted.notify_all();
+    }
+
+    /// For a change that a checkpoint must not see half done.
+    pub(crate) async fn pass_gate(&self) -> Permit {
+        self.gate.acquire(1).await.expect("the gate is never closed")
+    }
+
+    /// Keeps all such changes out.
+    pub(crate) async fn close_gate(&self) -> Permit {
+        self.gate.acquire(GATE_PERMITS).await.expect("the gate is never closed")
+    }
+
+    pub(crate) fn new_gate() -> Semaphore {
+        Semaphore::new(GATE_PERMITS)
+    }
+
+    /// Waits for journal room for an entry like `control`. It comes before the gate, so that nothing that a checkpoint waits for ever
+    /// waits for a checkpoint.
+    pub(crate) async fn promise(&self, control: &Control<'_>) -> Result<Promised<'_>, StoreError> {
+        let encoded = control.encode();
+        let charge = Pending::charge_of(&encoded);
+        if charge > frame_bytes_max(self.config.journal_file_bytes) as u64 {
+            return Err(StoreError::TooLarge { bytes: encoded.entry_bytes() });
+        }
+        while !self.ring.borrow_mut().reserve(charge, 0) {
+            self.want_checkpoint();
+            self.room.wait().await;
+        }
+        Ok(Promised { core: self, charge: Some(charge) })
+    }
+
+    /// Waits until everything that is in the queue now is durable.
+    pub(crate) async fn drain(&self) {
+        let upto = self.queue.borrow().pushed();
+        while self.durable_entries.get() < upto {
+            self.committed.wait().await;
+        }
+    }
+
+    pub(crate) fn log(&self, id: LogId) -> Option<Log> {
+        self.logs.borrow().get(&id).cloned()
+    }
+
+    pub(crate) fn all_logs(&self) -> Vec<Log> {
+        self.logs.borrow().values().cloned().collect()
+    }
+
+    pub(crate) fn data_dir(&self) -> &Path {
+        &self.config.data_dir
+    }
+}
+
+/// Journal room for one entry.
+pub(crate) struct Promised<'a> {
+    core: &'a StoreCore,
+    charge: Option<u64>,
+}
+
+impl Promised<'_> {
+    /// Queues the entry that the room was promised for.
+    pub(crate) fn push(mut self, control: &Control<'_>) -> oneshot::Receiver<()> {
+        let encoded = control.encode();
+        assert_eq!(Some(Pending::charge_of(&encoded)), self.charge.take(), "the entry that room was promised for");
+        let (durable, receiver) = oneshot::channel();
+        self.core.queue.borrow_mut().push(Pending::Control { encoded, durable });
+        self.core.commit_wanted.notify_all();
+        receiver
+    }
+}
+
+impl Drop for Promised<'_> {
+    fn drop(&mut self) {
+        if let Some(charge) = self.charge.take() {
+            self.core.ring.borrow_mut().release(charge);
+            self.core.room.notify_all();
+        }
+    }
+}
+
+/// A log of this store by an entry of a commit.
+pub(crate) struct Committed {
+    pub(crate) log: Rc<LogInner>,
+    pub(crate) end: Offset,
+    pub(crate) address: crate::tail::Address,
+}

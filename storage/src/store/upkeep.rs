@@ -1,0 +1,86 @@
+//! What logs need now and then: retention, rolling by age, forgetting idle producers.
+//!
+//! Owner: the store. One pass over all logs at each interval, yielding between them; what a log needs becomes journal entries like
+//! any other change.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::WallTime;
+
+use super::core::StoreCore;
+use crate::log::{Log, Status};
+use crate::producer::ProducerLimits;
+use crate::retention::{Clock, ClockGuard, LogExtent, RetentionLimits, RetentionPlan, retention_plan};
+use crate::segment::roll_reason;
+
+/// Between passes.
+const INTERVAL: Duration = Duration::from_secs(30);
+
+/// Runs until the store stops.
+pub(crate) async fn upkeep_loop(core: Rc<StoreCore>) {
+    let mut guard = ClockGuard::default();
+    loop {
+        super::either(core.stopped.wait(), core.shard.sleep(INTERVAL)).await;
+        if core.stopping.get() || core.closing.get() {
+            return;
+        }
+        pass(&core, &mut guard).await;
+    }
+}
+
+async fn pass(core: &Rc<StoreCore>, guard: &mut ClockGuard) {
+    let clock = guard.observe(core.shard.now(), core.shard.wall());
+    if let Clock::Jumped { by_ms } = clock {
+        tracing::warn!(by_ms, "the wall clock jumped: retention by time pauses");
+    }
+    let trusted = clock.trusted();
+    for log in core.all_logs() {
+        if log.status() == Status::Online {
+            look_after(core, &log, trusted).await;
+        }
+        core.shard.yield_now().await;
+    }
+}
+
+async fn look_after(core: &Rc<StoreCore>, log: &Log, trusted: Option<WallTime>) {
+    if let Some(now) = trusted {
+        let mut state = log.0.state.borrow_mut();
+        let limits = ProducerLimits { expiration_ms: state.config.producer_expiration_ms, ..ProducerLimits::default() };
+        if state.producers.expire(now, &limits) > 0 {
+            state.dirty = true;
+        }
+        let too_old = roll_reason(state.active(), &state.roll_limits(), None, now).is_some();
+        drop(state);
+        if too_old {
+            log.roll_now(now);
+        }
+    }
+    let plan = plan(log, trusted);
+    if plan.segments == 0 {
+        return;
+    }
+    if plan.rolls {
+        log.roll_now(core.shard.wall());
+    }
+    if let Err(error) = log.advance_start(plan.log_start).await {
+        tracing::warn!(log = %log.id(), %error, "retention could not move the log's start");
+    }
+    // What was sealed but not finished at an earlier pass.
+    match log.drop_expired().await {
+        Ok(trashed) => super::trash::empty(core.shard.clone(), trashed).await,
+        Err(error) => tracing::warn!(log = %log.id(), %error, "segments below the log's start could not be moved away"),
+    }
+}
+
+fn plan(log: &Log, trusted: Option<WallTime>) -> RetentionPlan {
+    let state = log.0.state.borrow();
+    let segments: Vec<_> = state.segments().copied().collect();
+    let extent = LogExtent { segments: &segments, log_start: state.start, high_watermark: state.high_watermark };
+    let limits = RetentionLimits {
+        retention_ms: state.config.retention_ms,
+        retention_bytes: state.config.retention_bytes,
+        topic_share_bytes: state.config.retention_topic_bytes_share,
+    };
+    retention_plan(&extent, &limits, trusted)
+}
