@@ -252,6 +252,25 @@ fn readers_keep_what_was_truncated() {
 }
 
 #[test]
+fn a_batch_in_two_chunks_stays_until_all_of_it_is_on_disk() {
+    let cache = cache(0);
+    let (tail, mut model) = (empty_tail(&cache), Model::new());
+    model.append(&tail, 1, 5000);
+    model.append(&tail, 1, 400_000);
+    model.destage(&tail, 256 << 10);
+    tail.shrink();
+    model.check(&tail);
+    assert_eq!(tail.start_offset(), Offset(0), "the second batch begins in the first chunk and is half on disk");
+    model.check_read(&tail, 1, &limits(1 << 20, 2));
+    while tail.undestaged_bytes() > 0 {
+        model.destage(&tail, 256 << 10);
+    }
+    tail.shrink();
+    assert_eq!(tail.start_offset(), Offset(2));
+    model.check(&tail);
+}
+
+#[test]
 fn a_log_that_grows_and_shrinks_for_ever_leaves_nothing_behind() {
     let cache = cache(64 << 20);
     let (tail, mut model) = (empty_tail(&cache), Model::new());
