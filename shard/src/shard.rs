@@ -37,6 +37,9 @@ const NORMAL_POLLS_MAX: u32 = 32;
 const BACKGROUND_POLLS_MAX: u32 = 32;
 /// How long background work may hold a turn once it has begun; one poll is guaranteed to it in every turn.
 const BACKGROUND_SLICE: Duration = Duration::from_micros(250);
+/// A turn that has lasted this long gives each class that has had none one more poll, and ends: what tasks submitted goes to the kernel
+/// between turns.
+const TURN_SLICE: Duration = Duration::from_micros(500);
 /// Completions, wakes and messages are taken in after so many polls, and after every poll of background work.
 const POLLS_PER_GATHER: u32 = 8;
 
@@ -260,8 +263,8 @@ impl Shard {
             return Turn::Idle { until: None };
         }
         inner.signal.awake();
-        let mut budget = Budget::default();
         let mut now = self.gather();
+        let mut budget = Budget::new(now);
         let mut polls = 0;
         while let Some((ready, class)) = self.pick(&mut budget, now) {
             now = inner.executor.poll(ready, now, inner.stall_limit, || self.now());
@@ -431,13 +434,15 @@ impl Shard {
     /// The next task to poll within the budgets of this turn.
     fn pick(&self, budget: &mut Budget, now: Instant) -> Option<(Ready, Class)> {
         let executor = &self.0.executor;
-        if budget.latency_polls < LATENCY_POLLS_MAX
+        let is_late = now.since(budget.started) >= TURN_SLICE;
+        let within = |polls: u32, polls_max: u32| if is_late { polls == 0 } else { polls < polls_max };
+        if within(budget.latency_polls, LATENCY_POLLS_MAX)
             && let Some(ready) = executor.pop(Class::Latency)
         {
             budget.latency_polls += 1;
             return Some((ready, Class::Latency));
         }
-        if budget.normal_polls < NORMAL_POLLS_MAX
+        if within(budget.normal_polls, NORMAL_POLLS_MAX)
             && let Some(ready) = executor.pop(Class::Normal)
         {
             budget.normal_polls += 1;
@@ -448,7 +453,7 @@ impl Shard {
         let in_slice = match budget.background_since {
             None => true,
             Some(since) => {
-                budget.background_polls < BACKGROUND_POLLS_MAX
+                within(budget.background_polls, BACKGROUND_POLLS_MAX)
                     && now.since(since) < BACKGROUND_SLICE
                     && !self.has_urgent()
             }
@@ -486,12 +491,18 @@ impl Drop for Inner {
 }
 
 /// What each class has had of the present turn.
-#[derive(Default)]
 struct Budget {
+    started: Instant,
     latency_polls: u32,
     normal_polls: u32,
     background_polls: u32,
     background_since: Option<Instant>,
+}
+
+impl Budget {
+    fn new(started: Instant) -> Self {
+        Self { started, latency_polls: 0, normal_polls: 0, background_polls: 0, background_since: None }
+    }
 }
 
 /// Ready at its second poll.

@@ -40,6 +40,29 @@ fn each_class_gets_its_share_of_a_turn() {
 }
 
 #[test]
+fn a_long_turn_ends_early_but_starves_nobody() {
+    let world = Worlds::default();
+    let shard = world.shard(0);
+    let polls: Vec<Rc<Cell<u32>>> = (0..3).map(|_| Rc::default()).collect();
+    for (class, polls) in [Class::Background, Class::Normal, Class::Latency].into_iter().zip(&polls) {
+        let (s, world, polls) = (shard.clone(), world.clone(), polls.clone());
+        shard.spawn(class, shard.account("slow"), async move {
+            loop {
+                polls.set(polls.get() + 1);
+                world.advance(Duration::from_micros(100));
+                s.yield_now().await;
+            }
+        });
+    }
+    for turn in 1..=5 {
+        assert_eq!(shard.turn(), Turn::Busy);
+        let counts: Vec<u32> = polls.iter().map(|polls| polls.get() / turn).collect();
+        assert_eq!(counts, [1, 1, 5]);
+    }
+    shard.shutdown();
+}
+
+#[test]
 fn latency_work_waits_for_one_poll_of_background_work() {
     let shard = Worlds::default().shard(0);
     let background = Rc::new(Cell::new(0));
@@ -66,8 +89,7 @@ fn a_poll_that_holds_the_core_is_charged_and_named() {
     for (name, held_ms) in [("quick", 1), ("slow", 6), ("slow", 9)] {
         let world = world.clone();
         shard.spawn(Class::Normal, shard.account(name), async move {
-            let mut world = world.0.borrow_mut();
-            world.now = world.now + Duration::from_millis(held_ms);
+            world.advance(Duration::from_millis(held_ms));
         });
     }
     world.settle(std::slice::from_ref(&shard));

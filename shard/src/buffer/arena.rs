@@ -1,9 +1,9 @@
 //! The arena: blocks in power-of-two classes carved from lazily mapped slabs, under one bound.
 //!
-//! Owner: one shard. Blocks of 4 KiB to 4 MiB come from slabs of 32 MiB by a buddy allocator each; larger ones get a mapping of
-//! their own and count against the same bound. Slabs stay mapped and registered once made, since registering costs far more than
-//! keeping; the bound limits the bytes in use, rounded up to classes. Who finds the bound reached gets `None` or waits in line; while
-//! someone waits, nobody overtakes.
+//! Owner: one shard. Blocks of 4 KiB to 4 MiB come from slabs of 32 MiB by a buddy allocator each; larger ones, and those that no
+//! slab has room for in one piece, get a mapping of their own and count against the same bound. Slabs stay mapped and registered
+//! once made, since registering costs far more than keeping; the bound limits the bytes in use, rounded up to classes. Who finds
+//! the bound reached gets `None` or waits in line; while someone waits, nobody overtakes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -326,11 +326,11 @@ impl Pool {
         if self.used_bytes + bytes > self.limit_bytes {
             return None;
         }
-        let (place, data) = if bytes > CLASS_BYTES_MAX {
-            direct(bytes)?
-        } else {
-            self.carve(home, (bytes / BLOCK_BYTES).ilog2() as u8)?
-        };
+        let is_class = bytes <= CLASS_BYTES_MAX;
+        let carved = if is_class { self.carve(home, (bytes / BLOCK_BYTES).ilog2() as u8) } else { None };
+        // Slabs full of small blocks must not refuse a large one that the bound allows: who waits for it, and all behind him, might
+        // wait for ever. It gets a mapping of its own.
+        let (place, data) = carved.or_else(|| direct(bytes))?;
         self.used_bytes += bytes;
         self.used_bytes_max = self.used_bytes_max.max(self.used_bytes);
         let header = self.spare_headers.pop().unwrap_or_else(|| {

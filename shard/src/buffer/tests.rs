@@ -59,6 +59,23 @@ fn an_arena_of_many_slabs_fills_to_its_bound() {
 }
 
 #[test]
+fn fragments_do_not_refuse_what_the_bound_allows() {
+    let arena = Arena::new(SLAB_BYTES);
+    let mut blocks: Vec<_> = std::iter::from_fn(|| arena.alloc(1)).collect();
+    // Every second block is free: half of the bytes, but never two blocks side by side.
+    let mut index = 0;
+    blocks.retain(|_| {
+        index += 1;
+        index % 2 == 0
+    });
+    let large: Vec<_> = std::iter::from_fn(|| arena.alloc(CLASS_BYTES_MAX)).collect();
+    assert_eq!(large.len(), SLAB_BYTES / 2 / CLASS_BYTES_MAX);
+    assert!(arena.alloc(1).is_none());
+    drop((blocks, large));
+    assert_eq!(arena.usage().used_bytes, 0);
+}
+
+#[test]
 fn slices_keep_their_block_and_copy_nothing() {
     let arena = Arena::new(1 << 20);
     let mut buf = filled(&arena, 1, 100);

@@ -58,6 +58,12 @@ impl Worlds {
         Shard::new(ShardOptions { id: ShardId(id), arena_bytes: 8 << 20, ..ShardOptions::default() }, self.host(id))
     }
 
+    /// Moves the clock: a poll that does so has held its core that long.
+    pub fn advance(&self, by: Duration) {
+        let mut world = self.0.borrow_mut();
+        world.now = world.now + by;
+    }
+
     /// Gives turns until all are idle and nothing more is due; moves the clock to the next deadline.
     pub fn settle(&self, shards: &[Shard]) {
         loop {
