@@ -19,7 +19,6 @@ pub mod space;
 pub mod store;
 pub mod tail;
 mod tasks;
-pub mod trash;
 
 #[cfg(test)]
 mod testing;

@@ -278,7 +278,7 @@ impl Log {
 
     /// Reads do without an index that does not fit its segment; they get slower.
     fn note_damaged_index(&self, segment: Offset) {
-        tracing::warn!(log = %self.0.id, dir = %self.0.dir.display(), %segment, "the index of a segment is damaged");
+        crate::store::reindex::report(&self.0.core, self.0.id, segment);
     }
 
     /// Reads from memory alone, as a fetch does; `None` when `from` lies below what is in memory, or the log is offline.

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use base::{LeaderEpoch, Offset, WallTime};
 use record::{BatchHeader, HEADER_BYTES};
@@ -19,7 +20,7 @@ use crate::segment::{ActiveSegment, BLOCK_BYTES, FileKey, FileKind, SegmentMeta,
 use crate::store::core::StoreCore;
 use crate::store::destage::destage;
 use crate::store::queue::Pending;
-use crate::store::{StoreError, offline, trash};
+use crate::store::{StoreError, offline};
 use crate::tail::{Address, SegmentPosition, Tail};
 
 /// Read at a time by a scan of a segment.
@@ -96,9 +97,13 @@ impl Log {
         }
         let trashed = self.trash_expired().await?;
         drop(gate);
-        let shard = core.shard.clone();
-        core.shard.spawn(Class::Background, core.account.clone(), trash::empty(shard, trashed));
+        core.trash.put(trashed, self.delete_delay());
         Ok(())
+    }
+
+    /// How long files that the log drops stay in the trash.
+    pub(crate) fn delete_delay(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.state.borrow().config.delete_delay_ms).unwrap_or(0))
     }
 
     /// Moves segments below the start away that were not final when the start moved.
@@ -196,8 +201,7 @@ impl Log {
         self.0.changed.notify_all();
         let (end, trashed) = done?;
         drop(gate);
-        let shard = core.shard.clone();
-        core.shard.spawn(Class::Background, core.account.clone(), trash::empty(shard, trashed));
+        core.trash.put(trashed, self.delete_delay());
         Ok(end)
     }
 

@@ -13,12 +13,14 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
+use base::Offset;
 use shard::sync::{Event, Permit};
 use shard::{Account, Buf, Class, Shard, Slice};
 
 use super::ReadError;
 use crate::budget::{Budget, PIECE_BYTES_MAX};
-use crate::segment::{BLOCK_BYTES, FileKey, FileTable};
+use crate::config::LogId;
+use crate::segment::{BLOCK_BYTES, FileKey, FileKind, FileTable};
 
 /// Unit of reading and caching.
 pub const READ_BLOCK_BYTES: u64 = PIECE_BYTES_MAX as u64;
@@ -249,6 +251,22 @@ impl BlockCache {
             }
             if !self.0.state.borrow_mut().evict_one() {
                 return self.0.shard.arena().alloc_wait(len).await;
+            }
+        }
+    }
+
+    /// A segment's index files are replaced: what is known of the old ones goes.
+    pub fn forget_indexes(&self, log: LogId, segment: Offset) {
+        let mut state = self.0.state.borrow_mut();
+        for kind in [FileKind::Index, FileKind::TimeIndex] {
+            let file = FileKey { log, segment, kind };
+            let (first, last) =
+                (BlockKey { file, generation: 0, index: 0 }, BlockKey { file, generation: u32::MAX, index: u64::MAX });
+            let keys: Vec<_> = state.blocks.range(first..=last).map(|(key, block)| (*key, block.used)).collect();
+            for (key, used) in keys {
+                state.order.remove(&used);
+                let block = state.blocks.remove(&key).expect("it was there just now");
+                state.bytes -= block.capacity;
             }
         }
     }

@@ -16,6 +16,7 @@ use super::commit::FlushQueue;
 use super::destage::DestageLine;
 use super::dirty::DirtySet;
 use super::queue::{CommitQueue, Pending};
+use super::trash::Trash;
 use super::writers::WriteFiles;
 use crate::budget::Budget;
 use crate::config::{Durability, LogConfig, LogId, StoreConfig};
@@ -72,6 +73,9 @@ pub(crate) struct StoreCore {
     pub(crate) dirty: RefCell<DirtySet>,
     pub(crate) space: RefCell<SpaceAccount>,
     pub(crate) destage_line: DestageLine,
+    pub(crate) trash: Trash,
+    /// Segments whose indexes readers found not to fit.
+    pub(crate) damaged_indexes: RefCell<BTreeSet<(LogId, Offset)>>,
     pub(crate) destage_wanted: Event,
 
     // ---- checkpoints

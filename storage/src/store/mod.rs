@@ -9,7 +9,9 @@
 //! | [`destage`] | journaled bytes to their segments, unsynced |
 //! | [`checkpoint`] | syncs segments, writes the manifest, frees the journal |
 //! | [`grow`] | more journal, in the background |
-//! | [`upkeep`] | retention, rolling by age, disk space |
+//! | [`upkeep`] | retention, rolling by age, idle producers and memory, damaged indexes |
+//! | [`trash`] | deletes what was dropped, bit by bit |
+//! | [`space`] | disk space |
 //! | [`offline`] | keeps the journal of a log whose files failed |
 
 mod checkpoint;
@@ -23,6 +25,7 @@ pub(crate) mod offline;
 mod open;
 mod placing;
 pub(crate) mod queue;
+pub(crate) mod reindex;
 mod space;
 pub(crate) mod trash;
 mod upkeep;
@@ -147,6 +150,7 @@ impl ShardStore {
             event.notify_all();
         }
         core.flushes.wake();
+        core.trash.stop();
         for log in core.all_logs() {
             log.0.changed.notify_all();
         }
@@ -208,8 +212,7 @@ async fn remove(core: &Rc<StoreCore>, id: LogId) -> Result<(), StoreError> {
     core.logs.borrow_mut().remove(&id);
     let trashed = trash_log(core, &log).await?;
     drop(gate);
-    let shard = core.shard.clone();
-    core.shard.spawn(shard::Class::Background, core.account.clone(), trash::empty(shard, trashed));
+    core.trash.put(trashed, log.delete_delay());
     Ok(())
 }
 

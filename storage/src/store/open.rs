@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use base::ShardId;
 use shard::sync::{Event, Semaphore};
@@ -61,6 +62,7 @@ fn new_core(
     let account = shard.account("storage");
     let budget = Budget::new(config.background_bytes_in_flight);
     let files = FileTable::new(shard.clone(), config.open_files_max);
+    let blocks = BlockCache::new(shard.clone(), files.clone(), budget.clone(), config.read_cache_bytes);
     let sequence = head.replay_from.sequence;
     StoreCore {
         account,
@@ -77,14 +79,19 @@ fn new_core(
         commit_wanted: Event::new(),
         committed: Event::new(),
         room: Event::new(),
-        tails: TailCache::new(shard.arena().clone(), config.tail_cache_bytes),
-        blocks: BlockCache::new(shard.clone(), files.clone(), budget.clone(), config.read_cache_bytes),
+        tails: TailCache::new(shard.arena().clone(), config.tail_cache_bytes).with_fallback({
+            let blocks = blocks.clone();
+            move || blocks.give_back()
+        }),
+        blocks,
         budget,
         files,
         writers: writers::WriteFiles::new(shard.clone(), config.open_files_max),
         dirty: RefCell::default(),
         space: RefCell::new(SpaceAccount::new(SpaceLimits::around(config.reserve_bytes, shards))),
         destage_line: destage::DestageLine::default(),
+        trash: trash::Trash::new(shard.clone()),
+        damaged_indexes: RefCell::default(),
         destage_wanted: Event::new(),
         // Both copies are the same now: either may go first.
         manifest: RefCell::new(ManifestState { files: Some(manifests), next_copy: 0 }),
@@ -123,10 +130,11 @@ fn start(core: &Rc<StoreCore>, trashed: Vec<String>) {
     shard.spawn(Class::Normal, account.clone(), checkpoint::checkpoint_loop(core.clone()));
     shard.spawn(Class::Background, account.clone(), space::space_loop(core.clone()));
     shard.spawn(Class::Background, account.clone(), upkeep::upkeep_loop(core.clone()));
+    let trash = core.trash.clone();
+    shard.spawn(Class::Background, account.clone(), async move { trash.run().await });
     if core.config.shard == ShardId(0) && !trashed.is_empty() {
         let trash_dir = paths::trash_dir(core.data_dir());
-        let trashed = trashed.into_iter().map(|name| trash_dir.join(name)).collect();
-        shard.spawn(Class::Background, account.clone(), trash::empty(shard.clone(), trashed));
+        core.trash.put(trashed.into_iter().map(|name| trash_dir.join(name)).collect(), Duration::ZERO);
     }
 }
 

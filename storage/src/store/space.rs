@@ -23,10 +23,12 @@ pub(crate) async fn measure(core: &StoreCore) {
     match (before, now) {
         (SpaceState::Ok, SpaceState::Full) => {
             tracing::warn!(shard = %core.config.shard, "the disk is full: appends are refused; free space, or shorten retention");
+            core.trash.set_hurried(true);
         }
         (SpaceState::Full, SpaceState::Ok) => {
             tracing::info!(shard = %core.config.shard, "there is disk space again: appends are taken");
             core.room.notify_all();
+            core.trash.set_hurried(false);
         }
         _ => {}
     }

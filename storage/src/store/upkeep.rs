@@ -1,4 +1,4 @@
-//! What logs need now and then: retention, rolling by age, forgetting idle producers.
+//! What logs need now and then: retention, rolling by age, forgetting idle producers, giving idle memory back, new indexes.
 //!
 //! Owner: the store. One pass over all logs at each interval, yielding between them; what a log needs becomes journal entries like
 //! any other change.
@@ -14,6 +14,8 @@ use crate::producer::ProducerLimits;
 use crate::retention::{Clock, ClockGuard, LogExtent, RetentionLimits, RetentionPlan, retention_plan};
 use crate::segment::roll_reason;
 
+/// After so long without an append a log gives its memory back.
+const IDLE: Duration = Duration::from_secs(300);
 /// Between passes.
 const INTERVAL: Duration = Duration::from_secs(30);
 
@@ -41,6 +43,16 @@ async fn pass(core: &Rc<StoreCore>, guard: &mut ClockGuard) {
         }
         core.shard.yield_now().await;
     }
+    super::reindex::rebuild_damaged(core).await;
+}
+
+/// Gives back the memory of a log that nobody appends to, all but its last block.
+fn rest(log: &Log, now: WallTime) {
+    let state = log.0.state.borrow();
+    let idle_ms = now.0.saturating_sub(state.active().meta.last_append.0);
+    if idle_ms > IDLE.as_millis() as i64 {
+        state.tail.shrink();
+    }
 }
 
 async fn look_after(core: &Rc<StoreCore>, log: &Log, trusted: Option<WallTime>) {
@@ -55,6 +67,7 @@ async fn look_after(core: &Rc<StoreCore>, log: &Log, trusted: Option<WallTime>) 
         if too_old {
             log.roll_now(now);
         }
+        rest(log, now);
     }
     let plan = plan(log, trusted);
     if plan.segments == 0 {
@@ -68,7 +81,7 @@ async fn look_after(core: &Rc<StoreCore>, log: &Log, trusted: Option<WallTime>) 
     }
     // What was sealed but not finished at an earlier pass.
     match log.drop_expired().await {
-        Ok(trashed) => super::trash::empty(core.shard.clone(), trashed).await,
+        Ok(trashed) => core.trash.put(trashed, log.delete_delay()),
         Err(error) => tracing::warn!(log = %log.id(), %error, "segments below the log's start could not be moved away"),
     }
 }
