@@ -167,9 +167,7 @@ pub async fn recover(shard: &Shard, config: &RecoverConfig) -> Result<Recovered,
     assert!(config.shards > 0, "a broker has at least one shard");
     let mut report = RecoveryReport::default();
     let data_dir = &config.data_dir;
-    for dir in [data_dir.clone(), paths::logs_dir(data_dir), paths::trash_dir(data_dir), paths::orphans_dir(data_dir)] {
-        shard.fs().create_dir_all(&dir).await.map_err(RecoverError::io("create", dir))?;
-    }
+    make_dirs(shard, data_dir).await?;
     let dirs = image::shard_dirs(shard, data_dir).await?;
     report.shard_dirs = dirs.len();
     let (images, replays) = read_and_replay(shard, config, &dirs, &mut report).await?;
@@ -196,6 +194,23 @@ pub async fn recover(shard: &Shard, config: &RecoverConfig) -> Result<Recovered,
     }
     report.journal_bytes_read = context.images.iter().map(|image| image.journal.bytes_read.get()).sum();
     Ok(Recovered { shards, report })
+}
+
+/// The directories that everything else stands in, down from the root: a crash must not take one of them away.
+async fn make_dirs(shard: &Shard, data_dir: &Path) -> Result<(), RecoverError> {
+    let fs = shard.fs();
+    for dir in [paths::logs_dir(data_dir), paths::trash_dir(data_dir), paths::orphans_dir(data_dir)] {
+        fs.create_dir_all(&dir).await.map_err(RecoverError::io("create", dir))?;
+    }
+    for dir in data_dir.ancestors().filter(|dir| !dir.as_os_str().is_empty()) {
+        match fs.sync_dir(dir).await {
+            Ok(()) => {}
+            // Above a directory that this process may not read, it has made nothing.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(RecoverError::io("sync", dir)(error)),
+        }
+    }
+    Ok(())
 }
 
 async fn read_and_replay(
