@@ -127,9 +127,9 @@ proptest! {
             prop_assert_eq!(active.meta.max_timestamp_offset, fresh.meta.max_timestamp_offset);
             checkpoint(&mut active, &mut files);
             check_lookups(&active, &files, &placed)?;
-            for kind in [FileKind::Index, FileKind::TimeIndex] {
-                prop_assert_eq!(active.index.entries(kind), fresh.index.entries(kind));
-            }
+            prop_assert_eq!(active.index.entries(FileKind::Index), fresh.index.entries(FileKind::Index));
+            // An entry that was noted with a batch since cut, of a batch before the cut, is as true as ever.
+            prop_assert!(active.index.entries(FileKind::TimeIndex) >= fresh.index.entries(FileKind::TimeIndex));
         }
     }
 

@@ -148,7 +148,9 @@ impl DiskState {
             }
             FsOp::Stat { path } => {
                 let bytes = self.at(&path).ok().map(|content| content.borrow().len() as u64);
-                Ok(Outcome::Stat(bytes.map(|bytes| FileStat { is_dir: false, bytes })))
+                let is_dir = self.files.keys().any(|of| of.parent() == Some(&path));
+                let stat = bytes.map(|bytes| FileStat { is_dir: false, bytes });
+                Ok(Outcome::Stat(if is_dir { Some(FileStat { is_dir, bytes: 0 }) } else { stat }))
             }
             FsOp::List { path } => {
                 let inside = self.files.iter().filter(|(of, _)| of.parent() == Some(&path));
