@@ -2,4 +2,14 @@
 //!
 //! Every shard runs the same code over its own connections, partitions and store; see `docs/ARCHITECTURE.md`.
 
+pub mod api;
+pub mod boot;
+pub mod cli;
+pub mod cluster;
 pub mod config;
+pub mod connections;
+pub mod mesh_loop;
+pub mod message;
+pub mod node;
+pub mod partition;
+pub mod router;

@@ -1,3 +1,5 @@
 //! The `tidemill` program.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    tidemill::cli::run()
+}

@@ -230,6 +230,12 @@ impl Log {
         state.epochs.end_offset_for(epoch, state.end)
     }
 
+    /// The epoch that the record at `offset` was, or will be, written under.
+    #[must_use]
+    pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
+        self.0.state.borrow().epochs.epoch_at(offset)
+    }
+
     /// Bytes of all batches that the log holds.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {

@@ -62,6 +62,14 @@ pub struct RecoveredShard {
     pub trash: Vec<String>,
 }
 
+impl RecoveredShard {
+    /// The logs that are at home on this shard.
+    #[must_use]
+    pub fn log_ids(&self) -> Vec<LogId> {
+        self.logs.iter().map(|log| log.id).collect()
+    }
+}
+
 /// What recovery found and did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryReport {

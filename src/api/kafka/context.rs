@@ -1,0 +1,138 @@
+//! One request on its way: the frame, what its header says, and how to answer it.
+
+use std::fmt;
+use std::rc::Rc;
+
+use net::{Answer, Reply};
+use shard::Slice;
+use wire::{DecodeError, Decoder, EncodeError, Message, Part, RequestHeader, encode_response};
+
+use crate::node::Node;
+
+/// A request with its header read. It owns the frame; what handlers decode borrows from it.
+pub struct Context {
+    pub node: Rc<Node>,
+    pub frame: Slice,
+    pub version: i16,
+    correlation_id: i32,
+    /// Where the body starts in the frame.
+    body_at: usize,
+}
+
+/// Why a request is not answered and its connection ends.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The bytes are not the request they claim to be.
+    Decode(DecodeError),
+    /// An answer that the version cannot carry: a bug of ours.
+    Encode(EncodeError),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decode(error) => write!(f, "not a valid request: {error}"),
+            Self::Encode(error) => write!(f, "the answer can't be written: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<DecodeError> for Refusal {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error)
+    }
+}
+
+impl From<EncodeError> for Refusal {
+    fn from(error: EncodeError) -> Self {
+        Self::Encode(error)
+    }
+}
+
+impl Context {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// An unknown key or bytes that are no header.
+    pub fn new(node: Rc<Node>, frame: Slice) -> Result<Self, Refusal> {
+        let (version, correlation_id, body_at) = {
+            let mut decoder = Decoder::new(&frame);
+            let header = RequestHeader::decode(&mut decoder)?;
+            (header.api_version, header.correlation_id, decoder.position())
+        };
+        Ok(Self { node, frame, version, correlation_id, body_at })
+    }
+
+    /// A decoder at the start of the body.
+    #[must_use]
+    pub fn body(&self) -> Decoder<'_> {
+        Decoder::new(&self.frame[self.body_at..])
+    }
+
+    /// The whole body as a request of this version.
+    ///
+    /// # Errors
+    /// Bytes that are not that request.
+    pub fn decode<'a, M: Message<'a>>(&'a self) -> Result<M, Refusal> {
+        Ok(M::decode_exact(self.body(), self.version)?)
+    }
+
+    /// A part of the frame that a decoded message borrows, as a slice that keeps the frame alive.
+    #[must_use]
+    pub fn share(&self, part: &[u8]) -> Slice {
+        let range = wire::offset_in(&self.frame, part).expect("decoded parts lie in the frame they were decoded from");
+        self.frame.slice(range..range + part.len())
+    }
+
+    /// An answer without external bytes.
+    ///
+    /// # Errors
+    /// A value that the version cannot carry.
+    pub fn answer<'a, M: Message<'a>>(&self, response: &M) -> Result<Reply, Refusal> {
+        self.answer_with(response, &[])
+    }
+
+    /// An answer whose `Records::External { index, .. }` stand for `externals[index]`.
+    ///
+    /// # Errors
+    /// A value that the version cannot carry.
+    pub fn answer_with<'a, M: Message<'a>>(&self, response: &M, externals: &[Vec<Slice>]) -> Result<Reply, Refusal> {
+        self.answer_at(self.version, response, externals)
+    }
+
+    /// An answer at another version than the request's: ApiVersions to a client that is newer than this broker.
+    ///
+    /// # Errors
+    /// A value that the version cannot carry.
+    pub fn answer_at<'a, M: Message<'a>>(
+        &self,
+        version: i16,
+        response: &M,
+        externals: &[Vec<Slice>],
+    ) -> Result<Reply, Refusal> {
+        let frame = encode_response(version, self.correlation_id, response, Vec::with_capacity(256))?;
+        let parts: Vec<Part> = frame.parts().collect();
+        let structure = Slice::from_vec(frame.into_structure());
+        let mut answer: Answer = Vec::with_capacity(parts.len());
+        for part in parts {
+            match part {
+                Part::Structure(range) => answer.push(structure.slice(range)),
+                Part::External { index, .. } => answer.extend(externals[index as usize].iter().cloned()),
+            }
+        }
+        Ok(Reply::Answer(answer))
+    }
+
+    /// An answer that was written by hand: `body` goes behind the plain header.
+    #[must_use]
+    pub fn answer_raw(&self, body: &[u8]) -> Reply {
+        let length = i32::try_from(body.len() + 4).expect("hand-written answers are short");
+        let mut frame = Vec::with_capacity(body.len() + 8);
+        frame.extend_from_slice(&length.to_be_bytes());
+        frame.extend_from_slice(&self.correlation_id.to_be_bytes());
+        frame.extend_from_slice(body);
+        Reply::Answer(vec![Slice::from_vec(frame)])
+    }
+}

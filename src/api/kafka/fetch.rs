@@ -1,0 +1,218 @@
+//! Fetch: which partitions the session wants, read from their owners, answered without a copy.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::NO_EPOCH;
+use net::Reply;
+use shard::Slice;
+use storage::LogId;
+use wire::messages::fetch::{
+    EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
+};
+use wire::{Array, ErrorCode, Records};
+
+use super::context::{Context, Refusal};
+use super::fetch_session::{FetchOrder, Outcome, SessionRequest, TopicKey, Wanted};
+use crate::cluster::{Topic, View};
+use crate::message::{FetchTarget, Fetched};
+use crate::router::{self, FetchPlan};
+
+/// The first version whose topics are named by their ids.
+const TOPIC_ID_VERSION: i16 = 13;
+/// The first version that tells a reader where the leader is (KIP-595).
+const LEADER_VERSION: i16 = 12;
+
+/// Answers with what is there, or waits for it.
+pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
+    let asked = Asked::read(&context)?;
+    let order = match asked.order {
+        Ok(order) => order,
+        Err(error_code) => return context.answer(&FetchResponse { error_code, ..Default::default() }),
+    };
+    let mut fetched: Vec<Option<Fetched<Slice>>> = Vec::with_capacity(order.wanted.len());
+    let mut targets = Vec::new();
+    {
+        let view = context.node.view();
+        for wanted in &order.wanted {
+            match target(&view, wanted, asked.from_follower) {
+                Ok(target) => {
+                    targets.push(target);
+                    fetched.push(None);
+                }
+                Err(error) => fetched.push(Some(Fetched::failed(error))),
+            }
+        }
+    }
+    // An answer that is already known is an answer: nothing to wait for.
+    let min_bytes = if fetched.iter().any(Option::is_some) { 0 } else { asked.min_bytes };
+    let plan = FetchPlan { targets, max_bytes: asked.max_bytes, min_bytes, deadline: asked.deadline };
+    let mut answers = router::fetch(&context.node, plan).await.into_iter();
+    let fetched: Vec<Fetched<Slice>> = fetched
+        .into_iter()
+        .map(|slot| slot.or_else(|| answers.next()).unwrap_or_else(|| Fetched::failed(ErrorCode::UnknownServerError)))
+        .collect();
+    answer(&context, &order, asked.read_committed, fetched)
+}
+
+/// What a request asks for, owned: the wait for records must not borrow the frame's decoder.
+struct Asked {
+    order: Result<FetchOrder, ErrorCode>,
+    max_bytes: usize,
+    min_bytes: usize,
+    deadline: base::Instant,
+    read_committed: bool,
+    from_follower: bool,
+}
+
+impl Asked {
+    fn read(context: &Context) -> Result<Self, Refusal> {
+        let request: FetchRequest<'_> = context.decode()?;
+        let node = &context.node;
+        let by_id = context.version >= TOPIC_ID_VERSION;
+        let key = |name: &str, id| if by_id { TopicKey::Id(id) } else { TopicKey::Name(name.to_owned()) };
+        let mut wanted = Vec::new();
+        for topic in &request.topics {
+            let topic_key = key(topic.topic, topic.topic_id);
+            wanted.extend(
+                (&topic.partitions).into_iter().map(|partition| Wanted { topic: topic_key.clone(), partition }),
+            );
+        }
+        let mut forgotten = Vec::new();
+        for topic in &request.forgotten_topics_data {
+            let topic_key = key(topic.topic, topic.topic_id);
+            forgotten.extend((&topic.partitions).into_iter().map(|partition| (topic_key.clone(), partition)));
+        }
+        let session = SessionRequest { session_id: request.session_id, epoch: request.session_epoch, uses_ids: by_id };
+        let now = node.shard.now();
+        let order = node.fetch_sessions.order(session, wanted, &forgotten, now, node.shard.random());
+        let max_bytes = request.max_bytes.min(node.config.fetch_max_bytes).max(0);
+        let replica_id = if context.version >= 15 { request.replica_state.replica_id } else { request.replica_id };
+        Ok(Self {
+            order,
+            max_bytes: usize::try_from(max_bytes).unwrap_or(0),
+            min_bytes: usize::try_from(request.min_bytes.min(max_bytes)).unwrap_or(0),
+            deadline: now + Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0)),
+            read_committed: request.isolation_level == 1,
+            from_follower: replica_id.0 >= 0,
+        })
+    }
+}
+
+fn find<'v>(view: &'v View, topic: &TopicKey) -> Result<&'v Topic, ErrorCode> {
+    match topic {
+        TopicKey::Name(name) => view.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition),
+        TopicKey::Id(id) => view.topic_by_id(*id).ok_or(ErrorCode::UnknownTopicId),
+    }
+}
+
+fn target(view: &View, wanted: &Wanted, from_follower: bool) -> Result<FetchTarget, ErrorCode> {
+    let topic = find(view, &wanted.topic)?;
+    let partition = &wanted.partition;
+    if !topic.has(partition.partition) {
+        return Err(ErrorCode::UnknownTopicOrPartition);
+    }
+    if from_follower {
+        // A single broker has no follower; whoever says to be one is no replica of this partition.
+        return Err(ErrorCode::NotLeaderOrFollower);
+    }
+    Ok(FetchTarget {
+        log: LogId { topic_id: topic.id, partition: partition.partition },
+        offset: partition.fetch_offset,
+        max_bytes: usize::try_from(partition.partition_max_bytes).unwrap_or(0),
+        current_epoch: partition.current_leader_epoch,
+        last_fetched_epoch: partition.last_fetched_epoch,
+    })
+}
+
+fn answer(
+    context: &Context,
+    order: &FetchOrder,
+    read_committed: bool,
+    fetched: Vec<Fetched<Slice>>,
+) -> Result<Reply, Refusal> {
+    let outcomes: Vec<Outcome> = fetched
+        .iter()
+        .map(|fetched| Outcome {
+            high_watermark: fetched.high_watermark,
+            log_start: fetched.log_start,
+            has_records: fetched.bytes > 0,
+            remarkable: fetched.error.is_error() || fetched.diverging.is_some(),
+        })
+        .collect();
+    let shown = context.node.fetch_sessions.report(order, &outcomes);
+    let view = context.node.view();
+    let mut externals: Vec<Vec<Slice>> = Vec::new();
+    let mut topics: Vec<(&TopicKey, Vec<PartitionData<'_>>)> = Vec::new();
+    let mut moved = false;
+    let tells_leader = context.version >= LEADER_VERSION;
+    for ((wanted, fetched), _) in order.wanted.iter().zip(fetched).zip(shown).filter(|(_, shown)| *shown) {
+        moved |= fetched.error == ErrorCode::NotLeaderOrFollower;
+        let data = partition_data(tells_leader.then_some(&view), wanted, fetched, read_committed, &mut externals);
+        match topics.last_mut() {
+            Some((topic, partitions)) if *topic == &wanted.topic => partitions.push(data),
+            _ => topics.push((&wanted.topic, vec![data])),
+        }
+    }
+    let responses = topics
+        .into_iter()
+        .map(|(topic, partitions)| {
+            let (topic, topic_id) = match topic {
+                TopicKey::Name(name) => (name.as_str(), base::Uuid::ZERO),
+                TopicKey::Id(id) => ("", *id),
+            };
+            FetchableTopicResponse { topic, topic_id, partitions: partitions.into() }
+        })
+        .collect();
+    let node_endpoints = if moved && context.version >= 16 { endpoints(&view) } else { Array::empty() };
+    let response = FetchResponse {
+        throttle_time_ms: 0,
+        error_code: ErrorCode::None,
+        session_id: order.session_id,
+        responses,
+        node_endpoints,
+    };
+    context.answer_with(&response, &externals)
+}
+
+fn partition_data(
+    view: Option<&View>,
+    wanted: &Wanted,
+    fetched: Fetched<Slice>,
+    read_committed: bool,
+    externals: &mut Vec<Vec<Slice>>,
+) -> PartitionData<'static> {
+    let records = if fetched.bytes == 0 {
+        Records::Bytes(&[])
+    } else {
+        externals.push(fetched.slices);
+        let index = u32::try_from(externals.len() - 1).expect("a request's partitions are counted in an i32");
+        Records::External { index, length: fetched.bytes }
+    };
+    let current_leader = match (view, fetched.error) {
+        (Some(view), ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch) => {
+            LeaderIdAndEpoch { leader_id: view.broker.id, leader_epoch: NO_EPOCH }
+        }
+        _ => LeaderIdAndEpoch::default(),
+    };
+    PartitionData {
+        partition_index: wanted.partition.partition,
+        error_code: fetched.error,
+        high_watermark: fetched.high_watermark,
+        // No transaction is ever open, so all that is committed is stable.
+        last_stable_offset: fetched.high_watermark,
+        log_start_offset: fetched.log_start,
+        diverging_epoch: fetched
+            .diverging
+            .map_or_else(EpochEndOffset::default, |(epoch, end_offset)| EpochEndOffset { epoch, end_offset }),
+        current_leader,
+        aborted_transactions: read_committed.then(Array::empty),
+        records,
+        ..Default::default()
+    }
+}
+
+fn endpoints(view: &View) -> Array<'_, NodeEndpoint<'_>> {
+    let broker = &view.broker;
+    Array::from(vec![NodeEndpoint { node_id: broker.id, host: &broker.host, port: i32::from(broker.port), rack: None }])
+}

@@ -1,0 +1,299 @@
+//! Fetch sessions (KIP-227): a consumer says once what it reads, then only what changed.
+//!
+//! Owner: each shard keeps the sessions of its own connections; a session asked for on another shard is not found, and the
+//! client starts a new one, as the protocol has it. Bound: `fetch-sessions-max`; a full cache gives a place to a new session only
+//! from one that was not used for two minutes, else the client goes on without a session.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use base::{Instant, Offset, PartitionIndex, ShardId, Uuid};
+use wire::ErrorCode;
+use wire::messages::fetch::FetchPartition;
+
+/// An unused session may be evicted after this (Kafka's `MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`).
+const EVICTABLE_AFTER: Duration = Duration::from_secs(120);
+
+/// Ends or does without a session.
+const FINAL_EPOCH: i32 = -1;
+/// Opens a session.
+const INITIAL_EPOCH: i32 = 0;
+
+/// A topic as the client names it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum TopicKey {
+    Name(String),
+    Id(Uuid),
+}
+
+/// One partition that a client reads.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Wanted {
+    pub topic: TopicKey,
+    pub partition: FetchPartition,
+}
+
+/// What the client was last told of a partition, so that an answer without news can be left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Told {
+    high_watermark: Offset,
+    log_start: Offset,
+}
+
+#[derive(Debug)]
+struct Entry {
+    wanted: Wanted,
+    told: Option<Told>,
+}
+
+#[derive(Debug)]
+struct Session {
+    epoch: i32,
+    used: Instant,
+    uses_ids: bool,
+    /// In the order of the answers: what had data last goes to the end, so that none starves.
+    entries: Vec<Entry>,
+}
+
+/// What a request asks for once its session is known.
+#[derive(Debug)]
+pub struct FetchOrder {
+    /// 0 for none.
+    pub session_id: i32,
+    /// Leave out what has no news.
+    pub incremental: bool,
+    pub wanted: Vec<Wanted>,
+}
+
+/// What happened to one partition of an order, for [`FetchSessions::report`].
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    pub high_watermark: Offset,
+    pub log_start: Offset,
+    pub has_records: bool,
+    /// An error or a diverging epoch: always told.
+    pub remarkable: bool,
+}
+
+/// What a request says about its session.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionRequest {
+    pub session_id: i32,
+    pub epoch: i32,
+    pub uses_ids: bool,
+}
+
+/// The sessions of one shard.
+pub struct FetchSessions {
+    shard: ShardId,
+    sessions_max: usize,
+    sessions: RefCell<HashMap<i32, Session>>,
+}
+
+impl FetchSessions {
+    #[must_use]
+    pub fn new(shard: ShardId, sessions_max: u32) -> Self {
+        Self { shard, sessions_max: sessions_max as usize, sessions: RefCell::new(HashMap::new()) }
+    }
+
+    /// Finds, opens or closes the session of a request and says what is to be read.
+    ///
+    /// # Errors
+    /// `FETCH_SESSION_ID_NOT_FOUND`, `INVALID_FETCH_SESSION_EPOCH` or `FETCH_SESSION_TOPIC_ID_ERROR`: the client starts anew.
+    pub fn order(
+        &self,
+        request: SessionRequest,
+        wanted: Vec<Wanted>,
+        forgotten: &[(TopicKey, PartitionIndex)],
+        now: Instant,
+        random: u64,
+    ) -> Result<FetchOrder, ErrorCode> {
+        let SessionRequest { session_id, epoch, uses_ids } = request;
+        let mut sessions = self.sessions.borrow_mut();
+        if epoch == INITIAL_EPOCH || epoch == FINAL_EPOCH {
+            sessions.remove(&session_id);
+            let session_id = if epoch == INITIAL_EPOCH && self.make_room(&mut sessions, now) {
+                let id = self.fresh_id(&sessions, random);
+                let entries = wanted.iter().map(|wanted| Entry { wanted: wanted.clone(), told: None }).collect();
+                sessions.insert(id, Session { epoch: 1, used: now, uses_ids, entries });
+                id
+            } else {
+                0
+            };
+            return Ok(FetchOrder { session_id, incremental: false, wanted });
+        }
+        let session = sessions.get_mut(&session_id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        if session.epoch != epoch {
+            return Err(ErrorCode::InvalidFetchSessionEpoch);
+        }
+        if session.uses_ids != uses_ids {
+            return Err(ErrorCode::FetchSessionTopicIdError);
+        }
+        session.used = now;
+        session.epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
+        session.update(wanted, forgotten);
+        let wanted = session.entries.iter().map(|entry| entry.wanted.clone()).collect();
+        Ok(FetchOrder { session_id, incremental: true, wanted })
+    }
+
+    /// Whether one more session may be kept.
+    fn make_room(&self, sessions: &mut HashMap<i32, Session>, now: Instant) -> bool {
+        if sessions.len() < self.sessions_max {
+            return true;
+        }
+        let oldest =
+            sessions.iter().min_by_key(|(id, session)| (session.used, **id)).map(|(id, session)| (*id, session.used));
+        match oldest {
+            Some((id, used)) if now.since(used) >= EVICTABLE_AFTER => {
+                sessions.remove(&id);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A positive id that is not in use; its low byte is the shard's, so that shards don't answer for each other's sessions.
+    fn fresh_id(&self, sessions: &HashMap<i32, Session>, random: u64) -> i32 {
+        let mut id = (random >> 33) as i32;
+        loop {
+            id = (id & 0x7fff_ff00) | i32::from(self.shard.0 & 0xff);
+            if id != 0 && !sessions.contains_key(&id) {
+                return id;
+            }
+            id = id.wrapping_add(0x100) & 0x7fff_ffff;
+            if id < 0x100 {
+                id = 0x100;
+            }
+        }
+    }
+
+    /// Notes what each partition of an order came to, in the order's order. True for each that belongs in the answer.
+    pub fn report(&self, order: &FetchOrder, outcomes: &[Outcome]) -> Vec<bool> {
+        let mut sessions = self.sessions.borrow_mut();
+        let Some(session) = sessions.get_mut(&order.session_id) else { return vec![true; outcomes.len()] };
+        let mut shown = Vec::with_capacity(outcomes.len());
+        let mut rest = Vec::with_capacity(session.entries.len());
+        let mut served = Vec::new();
+        for (mut entry, outcome) in std::mem::take(&mut session.entries).into_iter().zip(outcomes) {
+            let told = Told { high_watermark: outcome.high_watermark, log_start: outcome.log_start };
+            shown.push(!order.incremental || outcome.has_records || outcome.remarkable || entry.told != Some(told));
+            // What was an error is told again until it is none.
+            entry.told = (!outcome.remarkable).then_some(told);
+            if outcome.has_records { served.push(entry) } else { rest.push(entry) }
+        }
+        rest.append(&mut served);
+        session.entries = rest;
+        shown
+    }
+}
+
+impl Session {
+    fn update(&mut self, wanted: Vec<Wanted>, forgotten: &[(TopicKey, PartitionIndex)]) {
+        if !forgotten.is_empty() {
+            let gone: std::collections::HashSet<_> = forgotten.iter().collect();
+            self.entries
+                .retain(|entry| !gone.contains(&(entry.wanted.topic.clone(), entry.wanted.partition.partition)));
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        let mut places: HashMap<(TopicKey, PartitionIndex), usize> = self
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(place, entry)| ((entry.wanted.topic.clone(), entry.wanted.partition.partition), place))
+            .collect();
+        for wanted in wanted {
+            let key = (wanted.topic.clone(), wanted.partition.partition);
+            match places.get(&key) {
+                Some(&place) => self.entries[place].wanted = wanted,
+                None => {
+                    places.insert(key, self.entries.len());
+                    self.entries.push(Entry { wanted, told: None });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FetchOrder, FetchSessions, Outcome, SessionRequest, TopicKey, Wanted};
+    use base::{Instant, Offset, PartitionIndex, ShardId};
+    use wire::ErrorCode;
+    use wire::messages::fetch::FetchPartition;
+
+    fn wanted(partition: i32, offset: i64) -> Wanted {
+        let partition = FetchPartition {
+            partition: PartitionIndex(partition),
+            fetch_offset: Offset(offset),
+            ..FetchPartition::default()
+        };
+        Wanted { topic: TopicKey::Name("t".to_owned()), partition }
+    }
+
+    fn ask(
+        sessions: &FetchSessions,
+        id: i32,
+        epoch: i32,
+        wanted: Vec<Wanted>,
+        at: u64,
+    ) -> Result<FetchOrder, ErrorCode> {
+        let request = SessionRequest { session_id: id, epoch, uses_ids: false };
+        sessions.order(request, wanted, &[], Instant(at), base::Random::new(at).next_u64())
+    }
+
+    fn quiet() -> Outcome {
+        Outcome { high_watermark: Offset(5), log_start: Offset(0), has_records: false, remarkable: false }
+    }
+
+    fn partitions(order: &FetchOrder) -> Vec<i32> {
+        order.wanted.iter().map(|wanted| wanted.partition.partition.0).collect()
+    }
+
+    #[test]
+    fn a_session_tells_only_news_and_rotates_what_had_data() {
+        let sessions = FetchSessions::new(ShardId(1), 10);
+        let opened = ask(&sessions, 0, 0, vec![wanted(0, 0), wanted(1, 0), wanted(2, 0)], 0).unwrap();
+        assert!(opened.session_id > 0 && !opened.incremental);
+        assert_eq!(sessions.report(&opened, &[quiet(); 3]), [true; 3]);
+        let id = opened.session_id;
+        let second = ask(&sessions, id, 1, vec![wanted(1, 7)], 0).unwrap();
+        assert_eq!(partitions(&second), [0, 1, 2]);
+        assert_eq!(second.wanted[1].partition.fetch_offset, Offset(7));
+        let with_data = Outcome { has_records: true, ..quiet() };
+        assert_eq!(sessions.report(&second, &[with_data, quiet(), quiet()]), [true, false, false]);
+        let third = ask(&sessions, id, 2, vec![], 0).unwrap();
+        assert_eq!(partitions(&third), [1, 2, 0]);
+        let failed = Outcome { remarkable: true, ..quiet() };
+        assert_eq!(sessions.report(&third, &[failed, quiet(), quiet()]), [true, false, false]);
+        let fourth = ask(&sessions, id, 3, vec![], 0).unwrap();
+        assert_eq!(sessions.report(&fourth, &[quiet(); 3]), [true, false, false], "the end of an error is news");
+    }
+
+    #[test]
+    fn forgotten_partitions_and_wrong_epochs() {
+        let sessions = FetchSessions::new(ShardId(0), 10);
+        let id = ask(&sessions, 0, 0, vec![wanted(0, 0), wanted(1, 0)], 0).unwrap().session_id;
+        let request = SessionRequest { session_id: id, epoch: 1, uses_ids: false };
+        let forgotten = [(TopicKey::Name("t".to_owned()), PartitionIndex(0))];
+        assert_eq!(partitions(&sessions.order(request, vec![], &forgotten, Instant(0), 1).unwrap()), [1]);
+        assert_eq!(ask(&sessions, id, 1, vec![], 0).unwrap_err(), ErrorCode::InvalidFetchSessionEpoch);
+        assert_eq!(ask(&sessions, id + 256, 1, vec![], 0).unwrap_err(), ErrorCode::FetchSessionIdNotFound);
+        let ids = SessionRequest { session_id: id, epoch: 2, uses_ids: true };
+        assert_eq!(sessions.order(ids, vec![], &[], Instant(0), 1).unwrap_err(), ErrorCode::FetchSessionTopicIdError);
+        assert_eq!(ask(&sessions, id, -1, vec![wanted(0, 0)], 0).unwrap().session_id, 0);
+        assert_eq!(ask(&sessions, id, 2, vec![], 0).unwrap_err(), ErrorCode::FetchSessionIdNotFound);
+    }
+
+    #[test]
+    fn a_full_cache_evicts_only_what_was_long_unused() {
+        let sessions = FetchSessions::new(ShardId(0), 1);
+        let first = ask(&sessions, 0, 0, vec![wanted(0, 0)], 0).unwrap().session_id;
+        assert_eq!(ask(&sessions, 0, 0, vec![wanted(0, 0)], 1).unwrap().session_id, 0);
+        let later = 121 * 1_000_000_000;
+        assert_ne!(ask(&sessions, 0, 0, vec![wanted(0, 0)], later).unwrap().session_id, 0);
+        assert!(ask(&sessions, first, 1, vec![], later).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! ListOffsets: the ends of a partition, or the offset of a time (KIP-79, KIP-734, KIP-405).
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use base::WallTime;
+use net::Reply;
+use storage::LogId;
+use wire::ErrorCode;
+use wire::messages::list_offsets::{
+    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+};
+
+use super::context::{Context, Refusal};
+use crate::message::{ListOffset, ListedOffset, OffsetSpec};
+use crate::router;
+
+/// The first version that tells the epoch of the record found.
+const LEADER_EPOCH_VERSION: i16 = 4;
+
+/// Answers every partition of the request, in order.
+pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
+    let (queries, mut listed) = plan(&context)?;
+    let mut answers = router::list_offsets(&context.node, queries).await.into_iter();
+    for slot in listed.iter_mut().filter(|slot| slot.is_none()) {
+        *slot = answers.next();
+    }
+    let request: ListOffsetsRequest<'_> = context.decode()?;
+    let mut listed = listed.into_iter().flatten();
+    let topics = (&request.topics)
+        .into_iter()
+        .map(|topic| ListOffsetsTopicResponse {
+            name: topic.name,
+            partitions: (&topic.partitions)
+                .into_iter()
+                .zip(listed.by_ref())
+                .map(|(partition, listed)| ListOffsetsPartitionResponse {
+                    partition_index: partition.partition_index,
+                    error_code: listed.error,
+                    timestamp: listed.timestamp.0,
+                    offset: listed.offset,
+                    leader_epoch: if context.version >= LEADER_EPOCH_VERSION { listed.epoch } else { base::NO_EPOCH },
+                })
+                .collect(),
+        })
+        .collect();
+    context.answer(&ListOffsetsResponse { throttle_time_ms: 0, topics })
+}
+
+/// The questions for the owners, and for every partition an answer where there is none to ask.
+fn plan(context: &Context) -> Result<(Vec<ListOffset>, Vec<Option<ListedOffset>>), Refusal> {
+    let request: ListOffsetsRequest<'_> = context.decode()?;
+    let view = context.node.view();
+    let mut seen = HashSet::new();
+    let mut queries = Vec::new();
+    let mut listed = Vec::new();
+    for topic in &request.topics {
+        let found = view.topic(topic.name);
+        for partition in &topic.partitions {
+            let query = match found {
+                _ if !seen.insert((topic.name, partition.partition_index)) => Err(ErrorCode::InvalidRequest),
+                Some(found) if found.has(partition.partition_index) => {
+                    let log = LogId { topic_id: found.id, partition: partition.partition_index };
+                    query(context.version, log, &partition)
+                }
+                _ => Err(ErrorCode::UnknownTopicOrPartition),
+            };
+            match query {
+                Ok(Some(query)) => {
+                    queries.push(query);
+                    listed.push(None);
+                }
+                Ok(None) => listed.push(Some(ListedOffset::failed(ErrorCode::None))),
+                Err(error) => listed.push(Some(ListedOffset::failed(error))),
+            }
+        }
+    }
+    Ok((queries, listed))
+}
+
+/// `None`: known to have no such offset.
+fn query(version: i16, log: LogId, partition: &ListOffsetsPartition) -> Result<Option<ListOffset>, ErrorCode> {
+    let spec = match partition.timestamp {
+        -1 => OffsetSpec::Latest,
+        -2 => OffsetSpec::Earliest,
+        -3 if version >= 7 => OffsetSpec::MaxTimestamp,
+        // All of a log is local, so the earliest local offset is the earliest, and nothing is tiered.
+        -4 if version >= 8 => OffsetSpec::Earliest,
+        -5 if version >= 9 => return Ok(None),
+        time if time >= 0 => OffsetSpec::AtTime(WallTime(time)),
+        _ => return Err(ErrorCode::UnsupportedVersion),
+    };
+    Ok(Some(ListOffset { log, spec, current_epoch: partition.current_leader_epoch }))
+}

@@ -1,0 +1,20 @@
+//! The Kafka protocol: one file for each API, one table of all of them.
+
+mod api_versions;
+mod context;
+mod create_topics;
+mod delete_topics;
+mod errors;
+mod fetch;
+mod fetch_session;
+mod init_producer_id;
+mod list_offsets;
+mod metadata;
+mod offset_for_leader_epoch;
+mod produce;
+mod produce_legacy;
+mod service;
+mod table;
+
+pub use fetch_session::FetchSessions;
+pub use service::KafkaService;

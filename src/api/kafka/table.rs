@@ -1,0 +1,92 @@
+//! The contents page of the protocol: a line for each API key that is served.
+//!
+//! It drives ApiVersions and the dispatch of every request. An API is here only when it is served in full at all its versions.
+
+use std::future::Future;
+use std::ops::RangeInclusive;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use net::{OnClose, Reply, Started};
+use wire::ApiKey;
+
+use super::context::{Context, Refusal};
+use super::{
+    api_versions, create_topics, delete_topics, fetch, init_producer_id, list_offsets, metadata,
+    offset_for_leader_epoch, produce,
+};
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// What starts a request of one API.
+pub type Handler = fn(Rc<Context>) -> Boxed<Result<Started, Refusal>>;
+
+/// How requests of an API stand to others of their connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// May start before earlier pipelined ones are answered.
+    Pipelined,
+    /// Starts when all earlier ones are answered.
+    Serial,
+}
+
+/// One API.
+pub struct Api {
+    pub key: ApiKey,
+    /// Served in full.
+    pub versions: RangeInclusive<i16>,
+    /// The lowest version that ApiVersions names; below `versions` only for Produce.
+    pub advertised_min: i16,
+    pub class: Class,
+    pub handler: Handler,
+}
+
+const fn serial(key: ApiKey, versions: RangeInclusive<i16>, handler: Handler) -> Api {
+    Api { key, advertised_min: *versions.start(), versions, class: Class::Serial, handler }
+}
+
+/// Every API that is served, in the order of the keys.
+pub const TABLE: &[Api] = &[
+    // librdkafka takes a broker for one without message format 2 unless version 2 is named (KAFKA-18659); versions 0 to 2 are
+    // answered with UNSUPPORTED_VERSION.
+    Api { key: ApiKey::Produce, versions: 3..=13, advertised_min: 0, class: Class::Pipelined, handler: produce::start },
+    serial(ApiKey::Fetch, 4..=17, |context| later(OnClose::Drop, fetch::handle(context))),
+    serial(ApiKey::ListOffsets, 1..=10, |context| later(OnClose::Drop, list_offsets::handle(context))),
+    serial(ApiKey::Metadata, 0..=13, |context| later(OnClose::Finish, metadata::handle(context))),
+    serial(ApiKey::ApiVersions, 0..=4, |context| Box::pin(async move { done(api_versions::handle(&context)) })),
+    serial(ApiKey::CreateTopics, 2..=7, |context| later(OnClose::Finish, create_topics::handle(context))),
+    serial(ApiKey::DeleteTopics, 1..=6, |context| later(OnClose::Finish, delete_topics::handle(context))),
+    serial(ApiKey::InitProducerId, 0..=5, |context| later(OnClose::Drop, init_producer_id::handle(context))),
+    serial(ApiKey::OffsetForLeaderEpoch, 2..=4, |context| {
+        later(OnClose::Drop, offset_for_leader_epoch::handle(context))
+    }),
+];
+
+/// The line of a key.
+#[must_use]
+pub fn find(key: i16) -> Option<&'static Api> {
+    TABLE.iter().find(|api| api.key.code() == key)
+}
+
+fn done(reply: Result<Reply, Refusal>) -> Result<Started, Refusal> {
+    reply.map(Started::Done)
+}
+
+fn later(
+    on_close: OnClose,
+    reply: impl Future<Output = Result<Reply, Refusal>> + 'static,
+) -> Boxed<Result<Started, Refusal>> {
+    let reply = Box::pin(async move { reply.await.unwrap_or_else(|refusal| Reply::Close(refusal.to_string())) });
+    Box::pin(std::future::ready(Ok(Started::Later(reply, on_close))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TABLE;
+
+    #[test]
+    fn keys_are_in_order_and_versions_not_empty() {
+        assert!(TABLE.windows(2).all(|pair| pair[0].key.code() < pair[1].key.code()));
+        assert!(TABLE.iter().all(|api| !api.versions.is_empty() && api.advertised_min <= *api.versions.start()));
+    }
+}

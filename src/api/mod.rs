@@ -1,0 +1,3 @@
+//! What clients may ask, by protocol.
+
+pub mod kafka;

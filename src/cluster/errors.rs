@@ -1,0 +1,21 @@
+//! The one table from the controller's refusals to Kafka's error codes.
+
+use replication::metadata::CreateTopicError;
+use wire::ErrorCode;
+
+/// What Kafka answers for a topic that can't be created.
+#[must_use]
+pub fn create_topic(error: &CreateTopicError) -> ErrorCode {
+    match error {
+        CreateTopicError::Reserved { .. } => ErrorCode::TopicAuthorizationFailed,
+        CreateTopicError::Name(_) | CreateTopicError::Collides { .. } => ErrorCode::InvalidTopicException,
+        CreateTopicError::Exists { .. } => ErrorCode::TopicAlreadyExists,
+        CreateTopicError::PartitionCount { .. } => ErrorCode::InvalidPartitions,
+        CreateTopicError::TooManyPartitions { .. } => ErrorCode::PolicyViolation,
+        CreateTopicError::ReplicationFactor { .. } | CreateTopicError::NotEnoughBrokers { .. } => {
+            ErrorCode::InvalidReplicationFactor
+        }
+        CreateTopicError::AssignmentAndCounts => ErrorCode::InvalidRequest,
+        CreateTopicError::Assignment(_) => ErrorCode::InvalidReplicaAssignment,
+    }
+}

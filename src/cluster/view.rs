@@ -1,0 +1,121 @@
+//! What every shard knows of the cluster: immutable, shared by all, replaced whole.
+//!
+//! Owner: the controller makes each next view; shards only read theirs. A topic is in the view only once every log of it is open on its
+//! shard, so whoever finds an owner here can send to it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use base::{BrokerId, LeaderEpoch, PartitionIndex, ShardId, Uuid};
+use storage::LogId;
+
+use crate::config::TopicConfig;
+
+/// How clients reach a broker.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Broker {
+    pub id: BrokerId,
+    pub host: String,
+    pub port: u16,
+}
+
+/// A partition as clients see it, and the shard of this broker that owns it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartitionView {
+    pub leader: BrokerId,
+    pub leader_epoch: LeaderEpoch,
+    pub replicas: Vec<BrokerId>,
+    pub isr: Vec<BrokerId>,
+    pub owner: ShardId,
+}
+
+/// A topic with its settings and partitions, by index.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Topic {
+    pub name: String,
+    pub id: Uuid,
+    pub config: TopicConfig,
+    pub partitions: Vec<PartitionView>,
+}
+
+impl Topic {
+    /// A partition of this topic, if it has that many.
+    #[must_use]
+    pub fn partition(&self, index: PartitionIndex) -> Option<&PartitionView> {
+        self.partitions.get(usize::try_from(index.0).ok()?)
+    }
+
+    #[must_use]
+    pub fn has(&self, index: PartitionIndex) -> bool {
+        self.partition(index).is_some()
+    }
+}
+
+/// What to open on a shard.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LogSpec {
+    pub topic: String,
+    pub id: LogId,
+    pub config: TopicConfig,
+    /// Partitions of the whole topic, to share its byte limit.
+    pub topic_partitions: usize,
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// The cluster at one moment.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub cluster_id: String,
+    pub broker: Broker,
+    pub controller: BrokerId,
+    topics: BTreeMap<String, Arc<Topic>>,
+    by_id: HashMap<Uuid, Arc<Topic>>,
+}
+
+impl View {
+    /// A cluster of this broker alone, without topics.
+    #[must_use]
+    pub fn new(cluster_id: String, broker: Broker) -> Self {
+        let controller = broker.id;
+        Self { cluster_id, broker, controller, topics: BTreeMap::new(), by_id: HashMap::new() }
+    }
+
+    /// Topics in name order.
+    pub fn topics(&self) -> impl Iterator<Item = &Topic> {
+        self.topics.values().map(Arc::as_ref)
+    }
+
+    #[must_use]
+    pub fn topic(&self, name: &str) -> Option<&Topic> {
+        self.topics.get(name).map(Arc::as_ref)
+    }
+
+    #[must_use]
+    pub fn topic_by_id(&self, id: Uuid) -> Option<&Topic> {
+        self.by_id.get(&id).map(Arc::as_ref)
+    }
+
+    /// The shard that owns a partition's log.
+    #[must_use]
+    pub fn owner(&self, log: LogId) -> Option<ShardId> {
+        self.by_id.get(&log.topic_id)?.partition(log.partition).map(|partition| partition.owner)
+    }
+
+    /// Adds or replaces a topic.
+    pub fn insert(&mut self, topic: Topic) {
+        let topic = Arc::new(topic);
+        self.by_id.insert(topic.id, topic.clone());
+        if let Some(replaced) = self.topics.insert(topic.name.clone(), topic.clone())
+            && replaced.id != topic.id
+        {
+            self.by_id.remove(&replaced.id);
+        }
+    }
+
+    /// Takes a topic out.
+    pub fn remove(&mut self, id: Uuid) -> Option<Arc<Topic>> {
+        let topic = self.by_id.remove(&id)?;
+        self.topics.remove(&topic.name);
+        Some(topic)
+    }
+}

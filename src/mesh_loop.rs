@@ -1,0 +1,92 @@
+//! What a shard does for the others: the serving end of every mesh message.
+//!
+//! Owner: every shard runs one. Messages of one sender are started in their order; an append has its place before the next message is
+//! looked at. What then waits (for the disk, for more records) goes on as a task of its own and awaits no other shard.
+
+use std::future::Future;
+use std::rc::Rc;
+
+use shard::{Class, Incoming, Reply, Slice};
+
+use crate::connections;
+use crate::message::{BatchTask, FetchTask, Message};
+use crate::node::Node;
+use crate::partition;
+
+/// Serves until it is told to stop. The reply to that word is left to the caller: it goes out when all is closed.
+pub async fn run(node: Rc<Node>) -> Option<Reply<Message>> {
+    loop {
+        let Incoming { from, message, reply } = node.mesh.receive().await;
+        match message {
+            Message::Produce(task) => {
+                let hold = |task: BatchTask<_>| BatchTask { log: task.log, batch: Slice::from_foreign(task.batch) };
+                let batches = task.batches.into_iter().map(hold).collect();
+                let produced = partition::produce(&node, task.acks, task.deadline, batches);
+                answer(&node, reply, async move { Message::Produced(produced.await) });
+            }
+            Message::Fetch(task) => {
+                let serving = node.clone();
+                answer(&node, reply, async move { fetch(&serving, task).await });
+            }
+            Message::CancelFetch(id) => node.fetch_cancels.cancel(id),
+            Message::ListOffsets(queries) => {
+                let serving = node.clone();
+                answer(&node, reply, async move {
+                    Message::ListedOffsets(partition::list_offsets(&serving, queries).await)
+                });
+            }
+            Message::EpochEnds(queries) => {
+                let found = Message::EpochEndsFound(partition::epoch_ends(&node, queries));
+                send(reply, found);
+            }
+            Message::Admin(request) => {
+                let controller = node.controller.clone();
+                answer(&node, reply, async move { Message::Admitted(controller.ask(request).await) });
+            }
+            Message::OpenLogs(specs) => {
+                let serving = node.clone();
+                answer(&node, reply, async move { Message::Done(partition::open(&serving, specs).await) });
+            }
+            Message::RemoveLogs(logs) => {
+                let serving = node.clone();
+                answer(&node, reply, async move { Message::Done(partition::remove(&serving, logs).await) });
+            }
+            Message::Publish(view) => {
+                node.set_view(view);
+                send(reply, Message::Done(Ok(())));
+            }
+            Message::Connection { socket, peer } => connections::serve(&node, socket.adopt(&node.shard), peer),
+            Message::ConnectionClosed => node.given_out.take_back(from),
+            Message::Drain => {
+                let serving = node.clone();
+                answer(&node, reply, async move {
+                    serving.connections.drain().await;
+                    Message::Done(Ok(()))
+                });
+            }
+            Message::Stop => return reply,
+            other @ (Message::Produced(_)
+            | Message::Fetched(_)
+            | Message::ListedOffsets(_)
+            | Message::EpochEndsFound(_)
+            | Message::Admitted(_)
+            | Message::Done(_)
+            | Message::Recovered { .. }) => unreachable!("{other:?} is no request to a running shard"),
+        }
+    }
+}
+
+async fn fetch(node: &Rc<Node>, task: FetchTask) -> Message {
+    let fetched = partition::fetch(node, task).await;
+    Message::Fetched(fetched.into_iter().map(|answer| answer.map(|slice| slice.export())).collect())
+}
+
+/// Lets `work` run and sends what it yields.
+fn answer(node: &Rc<Node>, reply: Option<Reply<Message>>, work: impl Future<Output = Message> + 'static) {
+    let task = async move { send(reply, work.await) };
+    drop(node.shard.spawn(Class::Latency, node.accounts.mesh.clone(), task));
+}
+
+fn send(reply: Option<Reply<Message>>, message: Message) {
+    reply.expect("a request has a place for its reply").send(message);
+}

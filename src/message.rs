@@ -1,0 +1,235 @@
+//! The one closed enum that crosses the mesh: what a shard asks of another, and the answers.
+//!
+//! Everything here is owned and `Send`; batch bytes travel as foreign slices, which go home when dropped. A handler that serves
+//! one of these awaits no other mesh request, so shards cannot wait for each other in a circle.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base::{Instant, LeaderEpoch, Offset, WallTime};
+use shard::{ForeignSlice, PassedSocket};
+use storage::{LogId, RecoveredShard};
+use wire::ErrorCode;
+
+use crate::cluster::{AdminReply, AdminRequest, LogSpec, View};
+
+/// A request to a shard, or its answer.
+pub enum Message {
+    Produce(ProduceTask),
+    Produced(Vec<Produced>),
+    Fetch(FetchTask),
+    Fetched(Vec<Fetched<ForeignSlice>>),
+    /// The connection no longer wants the answer of this fetch. One way.
+    CancelFetch(FetchId),
+    ListOffsets(Vec<ListOffset>),
+    ListedOffsets(Vec<ListedOffset>),
+    EpochEnds(Vec<EpochEndQuery>),
+    EpochEndsFound(Vec<EpochEndFound>),
+    /// To shard 0, whose controller alone proposes metadata records.
+    Admin(AdminRequest),
+    Admitted(AdminReply),
+    /// From the controller: open (create where missing) these logs.
+    OpenLogs(Vec<LogSpec>),
+    /// From the controller: these topics are gone.
+    RemoveLogs(Vec<LogId>),
+    /// The answer to the two above and to [`Message::Publish`]; an error is a sentence for the log.
+    Done(Result<(), String>),
+    /// From the controller: what every shard knows of the cluster from now on.
+    Publish(Arc<View>),
+    /// From the boot of shard 0: what this shard owns. Answered by [`Message::Done`] once its store is open.
+    Recovered {
+        recovered: Box<RecoveredShard>,
+        view: Arc<View>,
+    },
+    /// From the accepting shard: serve this connection. One way.
+    Connection {
+        socket: PassedSocket,
+        peer: SocketAddr,
+    },
+    /// To the accepting shard: a connection it passed on has ended. One way.
+    ConnectionClosed,
+    /// Take no further request and answer those that are under way. Answered by [`Message::Done`].
+    Drain,
+    /// Close the store and end. Answered by [`Message::Done`].
+    Stop,
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match self {
+            Self::Produce(_) => "Produce",
+            Self::Produced(_) => "Produced",
+            Self::Fetch(_) => "Fetch",
+            Self::Fetched(_) => "Fetched",
+            Self::CancelFetch(_) => "CancelFetch",
+            Self::ListOffsets(_) => "ListOffsets",
+            Self::ListedOffsets(_) => "ListedOffsets",
+            Self::EpochEnds(_) => "EpochEnds",
+            Self::EpochEndsFound(_) => "EpochEndsFound",
+            Self::Admin(_) => "Admin",
+            Self::Admitted(_) => "Admitted",
+            Self::OpenLogs(_) => "OpenLogs",
+            Self::RemoveLogs(_) => "RemoveLogs",
+            Self::Done(_) => "Done",
+            Self::Publish(_) => "Publish",
+            Self::Recovered { .. } => "Recovered",
+            Self::Connection { .. } => "Connection",
+            Self::ConnectionClosed => "ConnectionClosed",
+            Self::Drain => "Drain",
+            Self::Stop => "Stop",
+        };
+        f.write_str(name)
+    }
+}
+
+/// When an append may be answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Acks {
+    /// Not at all.
+    None,
+    /// Once the leader holds it; with `durability = "disk"` that is once it is flushed.
+    Leader,
+    /// Once the in-sync set holds it.
+    All,
+}
+
+/// Batches for partitions of one shard.
+#[derive(Debug)]
+pub struct ProduceTask {
+    pub acks: Acks,
+    /// Answered with `REQUEST_TIMED_OUT` when not held by then.
+    pub deadline: Instant,
+    pub batches: Vec<BatchTask<ForeignSlice>>,
+}
+
+/// One checked batch for one partition; `B` is how its bytes are held.
+#[derive(Debug)]
+pub struct BatchTask<B> {
+    pub log: LogId,
+    pub batch: B,
+}
+
+/// The answer for one [`BatchTask`], in the order of the task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Produced {
+    pub error: ErrorCode,
+    pub base_offset: Offset,
+    /// Set for `LogAppendTime`, else −1.
+    pub append_time: WallTime,
+    pub log_start: Offset,
+    /// In words, where there is more to say than the code does.
+    pub reason: Option<String>,
+}
+
+impl Produced {
+    /// An answer without an offset.
+    #[must_use]
+    pub fn failed(error: ErrorCode, reason: Option<String>) -> Self {
+        Self { error, base_offset: Offset(-1), append_time: WallTime(-1), log_start: Offset(-1), reason }
+    }
+}
+
+/// Names a fetch on the shard that serves it: the asking shard and its count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FetchId {
+    pub shard: base::ShardId,
+    pub number: u64,
+}
+
+/// What to read from partitions of one shard.
+#[derive(Clone, Debug)]
+pub struct FetchTask {
+    pub id: FetchId,
+    pub targets: Vec<FetchTarget>,
+    /// For all targets together; the first batch found is returned whole all the same.
+    pub max_bytes: usize,
+    /// Answer when this many bytes are there; 0 answers at once.
+    pub min_bytes: usize,
+    /// Answer by then in any case.
+    pub deadline: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct FetchTarget {
+    pub log: LogId,
+    pub offset: Offset,
+    pub max_bytes: usize,
+    /// The epoch the client believes in; `NO_EPOCH` when it has none.
+    pub current_epoch: LeaderEpoch,
+    /// The epoch of the last record the client has (KIP-595); `NO_EPOCH` when it has none.
+    pub last_fetched_epoch: LeaderEpoch,
+}
+
+/// The answer for one [`FetchTarget`], in the order of the task; `S` is how slices of batches are held.
+#[derive(Debug)]
+pub struct Fetched<S> {
+    pub error: ErrorCode,
+    pub high_watermark: Offset,
+    pub log_start: Offset,
+    pub slices: Vec<S>,
+    pub bytes: usize,
+    /// The client's log diverges from here (KIP-595): the epoch and its end offset.
+    pub diverging: Option<(LeaderEpoch, Offset)>,
+}
+
+impl<S> Fetched<S> {
+    #[must_use]
+    pub fn failed(error: ErrorCode) -> Self {
+        Self { error, high_watermark: Offset(-1), log_start: Offset(-1), slices: Vec::new(), bytes: 0, diverging: None }
+    }
+
+    /// The same answer with its slices held another way.
+    #[must_use]
+    pub fn map<T>(self, hold: impl FnMut(S) -> T) -> Fetched<T> {
+        Fetched {
+            error: self.error,
+            high_watermark: self.high_watermark,
+            log_start: self.log_start,
+            slices: self.slices.into_iter().map(hold).collect(),
+            bytes: self.bytes,
+            diverging: self.diverging,
+        }
+    }
+}
+
+/// Which offset is asked for (KIP-79, KIP-734, KIP-405).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OffsetSpec {
+    Earliest,
+    Latest,
+    /// The first record with the largest timestamp.
+    MaxTimestamp,
+    /// The first record at or after this time.
+    AtTime(WallTime),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct ListOffset {
+    pub log: LogId,
+    pub spec: OffsetSpec,
+    pub current_epoch: LeaderEpoch,
+}
+
+/// The answer for one [`ListOffset`]; offset −1 when there is no such record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ListedOffset {
+    pub error: ErrorCode,
+    pub offset: Offset,
+    pub timestamp: WallTime,
+    pub epoch: LeaderEpoch,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct EpochEndQuery {
+    pub log: LogId,
+    pub epoch: LeaderEpoch,
+    pub current_epoch: LeaderEpoch,
+}
+
+/// The answer for one [`EpochEndQuery`] (KIP-101, KIP-279).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EpochEndFound {
+    pub error: ErrorCode,
+    pub epoch: LeaderEpoch,
+    pub end: Offset,
+}

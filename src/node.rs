@@ -1,0 +1,116 @@
+//! What every task of a shard works with: the shard, its mesh, its store, its partitions and what it knows of the cluster.
+//!
+//! Owner: one `Node` on each shard, made by `boot` once the shard's store is open; an `Rc`, never sent.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use shard::{Account, Class, Mesh, Shard};
+use storage::ShardStore;
+
+use crate::api::kafka::FetchSessions;
+use crate::cluster::{ControllerQueue, ProducerIds, View};
+use crate::config::NodeConfig;
+use crate::connections::{Connections, GivenOut};
+use crate::message::{FetchId, Message};
+use crate::partition::{FetchCancels, PartitionTable};
+
+/// The accounts that a shard's CPU time is charged to.
+#[derive(Clone)]
+pub struct Accounts {
+    pub connections: Account,
+    pub requests: Account,
+    pub mesh: Account,
+    pub control: Account,
+}
+
+impl Accounts {
+    fn new(shard: &Shard) -> Self {
+        Self {
+            connections: shard.account("connections"),
+            requests: shard.account("requests"),
+            mesh: shard.account("mesh"),
+            control: shard.account("control"),
+        }
+    }
+}
+
+/// One shard of this broker.
+pub struct Node {
+    pub shard: Shard,
+    pub mesh: Mesh<Message>,
+    pub store: ShardStore,
+    pub config: Arc<NodeConfig>,
+    pub partitions: PartitionTable,
+    pub fetch_cancels: FetchCancels,
+    pub fetch_sessions: FetchSessions,
+    pub producer_ids: ProducerIds,
+    /// Served by the controller; used on shard 0 only.
+    pub controller: ControllerQueue,
+    pub connections: Connections,
+    /// Kept by the accept loop on shard 0.
+    pub given_out: GivenOut,
+    pub accounts: Accounts,
+    #[expect(
+        clippy::redundant_allocation,
+        reason = "requests count on the shard's own counter, not on one all cores share"
+    )]
+    view: RefCell<Rc<Arc<View>>>,
+    fetches: Cell<u64>,
+}
+
+impl Node {
+    #[must_use]
+    pub fn new(
+        shard: Shard,
+        mesh: Mesh<Message>,
+        store: ShardStore,
+        config: Arc<NodeConfig>,
+        view: Arc<View>,
+    ) -> Rc<Self> {
+        let given_out = GivenOut::new(mesh.shards(), config.connections_max);
+        let accounts = Accounts::new(&shard);
+        let fetch_sessions = FetchSessions::new(shard.id(), config.fetch_sessions_max);
+        Rc::new(Self {
+            shard,
+            mesh,
+            store,
+            config,
+            partitions: PartitionTable::default(),
+            fetch_cancels: FetchCancels::default(),
+            fetch_sessions,
+            producer_ids: ProducerIds::default(),
+            controller: ControllerQueue::new(),
+            connections: Connections::default(),
+            given_out,
+            accounts,
+            view: RefCell::new(Rc::new(view)),
+            fetches: Cell::new(0),
+        })
+    }
+
+    /// What this shard knows of the cluster now. The `Rc` spares the cores a shared counter.
+    #[must_use]
+    pub fn view(&self) -> Rc<Arc<View>> {
+        self.view.borrow().clone()
+    }
+
+    /// Replaces what is known, whole.
+    pub fn set_view(&self, view: Arc<View>) {
+        *self.view.borrow_mut() = Rc::new(view);
+    }
+
+    /// A name for a fetch that no other has.
+    #[must_use]
+    pub fn next_fetch_id(&self) -> FetchId {
+        self.fetches.set(self.fetches.get() + 1);
+        FetchId { shard: self.shard.id(), number: self.fetches.get() }
+    }
+
+    /// Runs a task in the latency class, on the account of the requests.
+    pub fn spawn_latency(&self, task: impl Future<Output = ()> + 'static) {
+        drop(self.shard.spawn(Class::Latency, self.accounts.requests.clone(), task));
+    }
+}

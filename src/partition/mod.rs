@@ -1,0 +1,18 @@
+//! A partition on the shard that owns it: its log, what clients may read of it, and who waits for more.
+//!
+//! Owner: the shard that `placement` gave the replica to; nothing here is `Send`. Life cycle: opened by the controller's word
+//! ([`open`]), gone by it ([`remove`]).
+//!
+//! Invariants
+//! - The high watermark of a single replica is its log's durable end: a client never reads what a crash could take back.
+//! - An append has its place in the partition's order when [`produce`] returns, before anything is awaited.
+
+mod fetch;
+mod offsets;
+mod produce;
+mod table;
+
+pub use fetch::{FetchCancels, fetch};
+pub use offsets::{epoch_ends, list_offsets};
+pub use produce::produce;
+pub use table::{Partition, PartitionTable, open, remove};
