@@ -83,6 +83,19 @@ pub(crate) struct Drain<T> {
     head: *mut T,
 }
 
+impl<T: Linked> Drain<T> {
+    /// The same items, first in first.
+    pub(crate) fn reversed(self) -> Self {
+        let mut head = std::ptr::null_mut();
+        for item in self {
+            // SAFETY: yielded, so alive and ours, and its old link is no longer needed.
+            unsafe { item.as_ref() }.next().store(head, Ordering::Relaxed);
+            head = item.as_ptr();
+        }
+        Self { head }
+    }
+}
+
 impl<T: Linked> Iterator for Drain<T> {
     type Item = NonNull<T>;
 
@@ -169,10 +182,11 @@ impl Gate {
         if self.remote.is_empty() {
             return;
         }
-        // SAFETY: pushed by `enqueue` from `Arc::into_raw`; each pointer is taken back once.
-        let mut woken: Vec<_> = self.remote.drain().map(|cell| unsafe { Arc::from_raw(cell.as_ptr()) }).collect();
+        let woken = self.remote.drain().reversed();
         self.with_ready(|queues| {
-            while let Some(cell) = woken.pop() {
+            for cell in woken {
+                // SAFETY: pushed by `enqueue` from `Arc::into_raw`; each pointer is taken back once.
+                let cell = unsafe { Arc::from_raw(cell.as_ptr()) };
                 queues[cell.class.index()].push_back(cell);
             }
         });

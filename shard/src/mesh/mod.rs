@@ -1,13 +1,14 @@
 //! The mesh: messages between the shards of one process.
 //!
-//! Owner: each shard owns its seat. For every ordered pair of shards there is one bounded ring for messages and one for replies. Life of
-//! a request: a reply slot is reserved, room in the ring is reserved, the message is pushed; the handler's reply goes back by the reply
-//! ring, which has a place for every slot, so a reply never waits. A full ring makes the sender wait, in line; nothing is dropped.
+//! Owner: each shard owns its seat. For every ordered pair of shards there is one bounded ring for messages and one lane for replies.
+//! Life of a request: a place among those outstanding and room in the ring are reserved, a parcel is made and pushed; the handler's
+//! reply goes back in the same parcel, so a reply never waits. A full ring makes the sender wait, in line; nothing is dropped.
 //!
 //! Bells are rung after a few polls and at the end of a turn, once for all messages sent meanwhile, and only for a peer that is parked
-//! (`executor/signal.rs`). Invariants: room permits of a lane + messages in its ring = its capacity; reply slots taken = requests not yet
+//! (`executor/signal.rs`). Invariants: room permits of a lane + messages in its ring = its capacity; places taken = requests not yet
 //! answered; a handler that serves a request awaits no other request.
 
+mod reply;
 pub(crate) mod ring;
 
 use std::cell::{Cell, RefCell};
@@ -24,6 +25,7 @@ use crate::atomic::{AtomicBool, Ordering, fence};
 use crate::executor::signal::Signal;
 use crate::shard::{Shard, Source};
 use crate::sync::{Event, Permit, Semaphore};
+use reply::{Parcel, ReplyLane};
 use ring::{Consumer, Producer, ring};
 
 /// Bounds of each ordered pair of shards.
@@ -31,49 +33,45 @@ use ring::{Consumer, Producer, ring};
 pub struct MeshBounds {
     /// Messages sent and not yet received; the sender waits beyond.
     pub messages_in_queue: usize,
-    /// Requests sent and not yet answered; the sender waits beyond.
+    /// Requests sent and not yet answered; the sender waits beyond. Long polls count, one or more for each connection, so this is large;
+    /// each costs memory only while it is out.
     pub requests_outstanding: usize,
 }
 
 impl Default for MeshBounds {
     fn default() -> Self {
         // A few turns' worth of produce requests; more would only hide that the peer is behind.
-        Self { messages_in_queue: 256, requests_outstanding: 1024 }
+        Self { messages_in_queue: 256, requests_outstanding: 65_536 }
     }
 }
 
 enum Envelope<M> {
     Post(M),
-    Request { slot: u32, message: M },
-}
-
-struct Parcel<M> {
-    slot: u32,
-    /// `None`: the handler went away without a reply.
-    message: Option<M>,
+    Request(Box<Parcel<M>>),
 }
 
 /// What all seats share.
-struct Doors {
+struct Doors<M> {
     /// How to tell whether a shard is parked, once it has attached.
     signals: Vec<OnceLock<Arc<Signal>>>,
     /// By `from * shards + to`: the sender waits for room and may be asleep.
     starved: Vec<AtomicBool>,
+    /// By `from * shards + to`, where `from` is who answers.
+    replies: Vec<ReplyLane<M>>,
+    requests_outstanding: usize,
 }
 
 /// One shard's place in a mesh, on its way to that shard.
 pub struct MeshSeat<M> {
     id: ShardId,
-    doors: Arc<Doors>,
+    doors: Arc<Doors<M>>,
     lanes: Vec<Ends<M>>,
 }
 
-/// One shard's ends of the four rings between it and a peer.
+/// One shard's ends of the two rings between it and a peer.
 struct Ends<M> {
     out: Producer<Envelope<M>>,
     inbound: Consumer<Envelope<M>>,
-    replies_out: Producer<Parcel<M>>,
-    replies_in: Consumer<Parcel<M>>,
 }
 
 /// A mesh of `shards` shards; the seats are in the order of their ids.
@@ -83,22 +81,21 @@ pub fn mesh<M: Send + 'static>(shards: u16, bounds: MeshBounds) -> Vec<MeshSeat<
     let doors = Arc::new(Doors {
         signals: (0..count).map(|_| OnceLock::new()).collect(),
         starved: (0..count * count).map(|_| AtomicBool::new(false)).collect(),
+        replies: (0..count * count).map(|_| ReplyLane::new()).collect(),
+        requests_outstanding: bounds.requests_outstanding,
     });
-    let messages = || (0..count * count).map(|_| ring(bounds.messages_in_queue));
-    let replies = || (0..count * count).map(|_| ring(bounds.requests_outstanding));
     // Indexed by `from * count + to`.
-    let (mut out, mut inbound): (Vec<_>, Vec<_>) = messages().map(|(p, c)| (Some(p), Some(c))).unzip();
-    let (mut replies_out, mut replies_in): (Vec<_>, Vec<_>) = replies().map(|(p, c)| (Some(p), Some(c))).unzip();
+    let rings = (0..count * count).map(|_| ring(bounds.messages_in_queue));
+    let (mut out, mut inbound): (Vec<_>, Vec<_>) = rings.map(|(p, c)| (Some(p), Some(c))).unzip();
     let mut seats = Vec::with_capacity(count);
     for me in 0..count {
         let mut lanes = Vec::with_capacity(count);
         for peer in 0..count {
             let (to, from) = (me * count + peer, peer * count + me);
-            let ends = (out[to].take(), inbound[from].take(), replies_out[to].take(), replies_in[from].take());
-            let (Some(out), Some(inbound), Some(replies_out), Some(replies_in)) = ends else {
+            let (Some(out), Some(inbound)) = (out[to].take(), inbound[from].take()) else {
                 unreachable!("each ring has one producer and one consumer")
             };
-            lanes.push(Ends { out, inbound, replies_out, replies_in });
+            lanes.push(Ends { out, inbound });
         }
         seats.push(MeshSeat { id: ShardId(me as u16), doors: doors.clone(), lanes });
     }
@@ -120,7 +117,8 @@ impl<M: Send + 'static> MeshSeat<M> {
         assert_eq!(self.id, shard.id(), "a seat is for the shard of its id");
         let taken = self.doors.signals[usize::from(self.id.0)].set(shard.signal().clone());
         assert!(taken.is_ok(), "a seat is taken once");
-        let lanes = self.lanes.into_iter().map(Lane::new).collect();
+        let outstanding = self.doors.requests_outstanding;
+        let lanes = self.lanes.into_iter().map(|ends| Lane::new(ends, outstanding)).collect();
         let core = Rc::new(Core {
             id: self.id,
             doors: self.doors,
@@ -140,18 +138,18 @@ struct Lane<M> {
     room: Semaphore,
     popped_seen: Cell<usize>,
     /// One permit for each request that may still be sent.
-    reply_slots: Semaphore,
+    outstanding: Semaphore,
     /// Something was sent, or room was made, since the last flush.
     sent: Cell<bool>,
     received: Cell<bool>,
 }
 
 impl<M: Send> Lane<M> {
-    fn new(ends: Ends<M>) -> Self {
+    fn new(ends: Ends<M>, requests_outstanding: usize) -> Self {
         let room = Semaphore::new(ends.out.capacity());
-        let reply_slots = Semaphore::new(ends.replies_out.capacity());
+        let outstanding = Semaphore::new(requests_outstanding);
         let popped_seen = Cell::new(ends.out.popped());
-        Self { ends, room, popped_seen, reply_slots, sent: Cell::new(false), received: Cell::new(false) }
+        Self { ends, room, popped_seen, outstanding, sent: Cell::new(false), received: Cell::new(false) }
     }
 
     /// Turns what the peer has popped into permits. True when there was something.
@@ -178,17 +176,11 @@ impl<M: Send> Lane<M> {
         assert!(pushed.is_ok(), "room was reserved");
         self.sent.set(true);
     }
-
-    fn push_reply(&self, parcel: Parcel<M>) {
-        let pushed = self.ends.replies_out.push(parcel);
-        assert!(pushed.is_ok(), "the reply's slot was reserved with its request");
-        self.sent.set(true);
-    }
 }
 
 struct Core<M> {
     id: ShardId,
-    doors: Arc<Doors>,
+    doors: Arc<Doors<M>>,
     /// By peer; one's own is among them.
     lanes: Vec<Lane<M>>,
     /// Where the next look for messages starts, so that no peer is favoured.
@@ -212,6 +204,16 @@ impl<M: Send> Core<M> {
         &self.lanes[usize::from(peer.0)]
     }
 
+    /// Where the answers of `from` to `to` lie.
+    fn replies(&self, from: ShardId, to: ShardId) -> &ReplyLane<M> {
+        &self.doors.replies[usize::from(from.0) * self.lanes.len() + usize::from(to.0)]
+    }
+
+    fn answer(&self, to: ShardId, parcel: Box<Parcel<M>>) {
+        self.replies(self.id, to).send(parcel);
+        self.lane(to).sent.set(true);
+    }
+
     fn pop(&self) -> Option<(ShardId, Envelope<M>)> {
         let count = self.lanes.len();
         for step in 0..count {
@@ -231,7 +233,7 @@ impl<M: Send> Core<M> {
     }
 
     fn deliver(&self, lane: &Lane<M>, parcel: Parcel<M>) {
-        lane.reply_slots.release(1);
+        lane.outstanding.release(1);
         let slot = parcel.slot as usize;
         let mut requests = self.requests.borrow_mut();
         let asked = requests.get_mut(slot).expect("a reply answers a request that waits");
@@ -248,12 +250,12 @@ impl<M: Send> Core<M> {
 
 impl<M: Send> Source for Core<M> {
     fn gather(&self) {
-        for lane in &self.lanes {
+        for (peer, lane) in self.lanes.iter().enumerate() {
             if lane.room.waiting() > 0 {
                 lane.refresh_room();
             }
-            while let Some(parcel) = lane.ends.replies_in.pop() {
-                self.deliver(lane, parcel);
+            for parcel in self.replies(ShardId(peer as u16), self.id).take() {
+                self.deliver(lane, *parcel);
             }
         }
         if self.arrived.has_waiters() && self.has_messages() {
@@ -284,7 +286,7 @@ impl<M: Send> Source for Core<M> {
         let count = self.lanes.len();
         let mut any = self.arrived.has_waiters() && self.has_messages();
         for (peer, lane) in self.lanes.iter().enumerate() {
-            any |= !lane.ends.replies_in.is_empty();
+            any |= !self.replies(ShardId(peer as u16), self.id).is_empty();
             if lane.room.waiting() > 0 {
                 // Asks for a bell first and looks for room afterwards; the peer does it the other way round.
                 self.doors.starved[usize::from(self.id.0) * count + peer].store(true, Ordering::Release);
@@ -329,13 +331,13 @@ impl<M: Send + 'static> Mesh<M> {
     /// sender of several keeps their order and waits for the replies together.
     pub async fn send_request(&self, to: ShardId, message: M) -> Answer<M> {
         let lane = self.0.lane(to);
-        let reply_slot = lane.reply_slots.acquire(1).await.expect("the mesh never closes its semaphores");
+        let place = lane.outstanding.acquire(1).await.expect("the mesh never closes its semaphores");
         let room = lane.reserve_room().await;
         // Released when the reply comes.
-        reply_slot.forget();
+        place.forget();
         let slot = self.0.requests.borrow_mut().insert(Asked::Waiting(None)) as u32;
         let answer = Answer { core: self.0.clone(), slot: Some(slot) };
-        lane.push(room, Envelope::Request { slot, message });
+        lane.push(room, Envelope::Request(Parcel::new(slot, message)));
         answer
     }
 
@@ -348,8 +350,9 @@ impl<M: Send + 'static> Mesh<M> {
                 }
                 return match envelope {
                     Envelope::Post(message) => Incoming { from, message, reply: None },
-                    Envelope::Request { slot, message } => {
-                        let reply = Reply { core: self.0.clone(), to: from, slot: Some(slot) };
+                    Envelope::Request(mut parcel) => {
+                        let message = parcel.message.take().expect("a request carries its question");
+                        let reply = Reply { core: self.0.clone(), to: from, parcel: Some(parcel) };
                         Incoming { from, message, reply: Some(reply) }
                     }
                 };
@@ -367,26 +370,27 @@ pub struct Incoming<M: Send> {
     pub reply: Option<Reply<M>>,
 }
 
-/// The one answer to a request. Dropping it unsent leaves the peer without an answer, but frees the slot.
+/// The one answer to a request. Dropping it unsent leaves the peer without an answer, but frees the place.
 pub struct Reply<M: Send> {
     core: Rc<Core<M>>,
     to: ShardId,
-    slot: Option<u32>,
+    parcel: Option<Box<Parcel<M>>>,
 }
 
 impl<M: Send> Reply<M> {
     /// Sends the answer; never waits.
     pub fn send(mut self, message: M) {
-        if let Some(slot) = self.slot.take() {
-            self.core.lane(self.to).push_reply(Parcel { slot, message: Some(message) });
+        if let Some(mut parcel) = self.parcel.take() {
+            parcel.message = Some(message);
+            self.core.answer(self.to, parcel);
         }
     }
 }
 
 impl<M: Send> Drop for Reply<M> {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            self.core.lane(self.to).push_reply(Parcel { slot, message: None });
+        if let Some(parcel) = self.parcel.take() {
+            self.core.answer(self.to, parcel);
         }
     }
 }

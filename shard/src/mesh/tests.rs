@@ -163,6 +163,41 @@ fn dropped_requests_and_replies_free_their_slots() {
 }
 
 #[test]
+fn what_is_in_flight_goes_with_the_mesh() {
+    let peers = no_peers(2);
+    let shards = [sleepy_shard(0, &peers), sleepy_shard(1, &peers)];
+    let seats = mesh::<Arc<()>>(2, MeshBounds { messages_in_queue: 2, requests_outstanding: 8 });
+    let meshes: Vec<_> = seats.into_iter().zip(&shards).map(|(seat, shard)| seat.attach(shard)).collect();
+    let message = Arc::new(());
+    let settle = |shard: &Shard| while shard.turn() == crate::Turn::Busy {};
+    for _ in 0..5 {
+        let (mesh, message) = (meshes[0].clone(), message.clone());
+        shards[0].spawn(
+            Class::Normal,
+            shards[0].account("ask"),
+            async move { mesh.request(ShardId(1), message).await },
+        );
+    }
+    settle(&shards[0]);
+    let mesh = meshes[1].clone();
+    let kept = Rc::new(RefCell::new(Vec::new()));
+    let keep = kept.clone();
+    shards[1].spawn(Class::Normal, shards[1].account("serve"), async move {
+        // One is answered, one is held back; two more lie in the queue, one waits for room.
+        let answered = mesh.receive().await;
+        answered.reply.expect("a request").send(answered.message);
+        let held = mesh.receive().await;
+        keep.borrow_mut().push(held);
+    });
+    settle(&shards[1]);
+    assert_eq!(Arc::strong_count(&message), 6);
+    shards.iter().for_each(Shard::shutdown);
+    drop(meshes);
+    kept.take();
+    assert_eq!(Arc::strong_count(&message), 1);
+}
+
+#[test]
 fn a_ring_keeps_order_between_threads_and_drops_the_rest() {
     const COUNT: usize = if cfg!(miri) { 100 } else { 100_000 };
     let (producer, consumer) = ring::<Box<usize>>(4);
