@@ -152,3 +152,7 @@ impl ShardReplay {
         (id, LogReplay::from_record(record).map(|log| drop(self.logs.insert(id, log))))
     }
 }
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;

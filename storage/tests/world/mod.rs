@@ -70,8 +70,7 @@ impl Machine {
         let id = self.id;
         let done = self.world.run_until(LIMIT, |world| result.borrow().is_some() || !world.is_up(id));
         done.unwrap_or_else(|failure| panic!("{failure}"));
-        let value = result.borrow_mut().take();
-        value
+        result.take()
     }
 
     /// Boots, recovers and opens every store; `None` when the process ended before.
