@@ -50,8 +50,12 @@ pub(crate) async fn commit_loop(core: Rc<StoreCore>, flushes: Rc<FlushQueue>) {
         }
         // Others may be about to append in this very turn: let them come along.
         core.shard.yield_now().await;
-        let commit = build(&core, commit_buffer(&core).await);
-        write(&core, commit, &flushes).await;
+        let buf = commit_buffer(&core).await;
+        // Whoever appended while it waited for memory may have made the first entry longer.
+        if buf.len() >= first_bytes(&core) {
+            let commit = build(&core, buf);
+            write(&core, commit, &flushes).await;
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use shard::sync::{Event, Semaphore};
 use shard::{Class, Shard};
 
 use super::core::{ManifestState, StoreCore};
+use super::queue::CommitQueue;
 use super::{ShardStore, StoreError, checkpoint, commit, destage, space, trash, upkeep, writers};
 use crate::budget::Budget;
 use crate::config::{LogConfig, StoreConfig, paths};
@@ -68,7 +69,7 @@ fn new_core(
         account,
         logs: RefCell::new(BTreeMap::new()),
         creating: RefCell::new(BTreeSet::new()),
-        queue: RefCell::default(),
+        queue: RefCell::new(CommitQueue::new(frame_bytes_max(config.journal_file_bytes))),
         ring: RefCell::new(ring),
         journal: RefCell::new(journal),
         salt: head.salt,

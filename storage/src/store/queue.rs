@@ -72,15 +72,22 @@ impl Pending {
 }
 
 /// The queue of a store.
-#[derive(Default)]
 pub(crate) struct CommitQueue {
     entries: VecDeque<Pending>,
+    /// Entries do not grow beyond this: half the longest commit at most, so that each fits into one.
+    entry_bytes_max: usize,
     /// Entries ever taken: the index of the first one here.
     taken: u64,
     bytes: usize,
 }
 
 impl CommitQueue {
+    /// For commits of at most `frame_bytes_max`.
+    pub(crate) fn new(frame_bytes_max: usize) -> Self {
+        let entry_bytes_max = ENTRY_BYTES_MAX.min(frame_bytes_max / 2);
+        Self { entries: VecDeque::new(), entry_bytes_max, taken: 0, bytes: 0 }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -123,7 +130,7 @@ impl CommitQueue {
     /// on there, an entry of its own otherwise. `last` is the newest entry of the same log.
     pub(crate) fn charge(&self, last: Option<u64>, segment: Offset, position: u64, bytes: usize) -> (u64, bool) {
         let known = last.and_then(|index| self.extendable(index, segment));
-        match known.filter(|append| append.bytes() + bytes <= ENTRY_BYTES_MAX) {
+        match known.filter(|append| append.bytes() + bytes <= self.entry_bytes_max) {
             Some(append) => {
                 let longer = PendingAppend::charge(append.bytes() + bytes, append.position);
                 (longer - PendingAppend::charge(append.bytes(), append.position), true)

@@ -22,9 +22,17 @@ pub struct Mark {
     pub base: i64,
     pub last: i64,
     pub bytes: u32,
+    /// The epoch of the leader that put it there.
+    pub epoch: i32,
     pub stamp: Option<Stamp>,
-    /// Over all bytes, as they stand in the log.
-    pub hash: u64,
+    /// A hash over what no broker may change: all bytes behind offset, length and epoch.
+    pub content: u64,
+}
+
+impl Mark {
+    pub fn records(&self) -> i64 {
+        self.last - self.base + 1
+    }
 }
 
 /// What a batch is made of.
@@ -82,7 +90,13 @@ fn mark(bytes: &[u8]) -> Mark {
         sequence: i32::from_be_bytes(field(bytes, 53)),
     });
     let last = base + i64::from(i32::from_be_bytes(field(bytes, 23)));
-    Mark { base, last, bytes: bytes.len() as u32, stamp, hash: hash(bytes) }
+    let epoch = i32::from_be_bytes(field(bytes, 12));
+    Mark { base, last, bytes: bytes.len() as u32, epoch, stamp, content: content(bytes) }
+}
+
+/// See [`Mark::content`].
+pub fn content(batch: &[u8]) -> u64 {
+    hash(&batch[16..])
 }
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -112,7 +126,7 @@ pub fn split(mut bytes: &[u8]) -> Result<Vec<Mark>, String> {
 }
 
 /// A fast hash; the eight-byte steps keep it cheap beside the copying it checks.
-pub fn hash(bytes: &[u8]) -> u64 {
+fn hash(bytes: &[u8]) -> u64 {
     let mut state = bytes.len() as u64;
     let mut chunks = bytes.chunks_exact(8);
     for chunk in &mut chunks {
@@ -138,7 +152,8 @@ mod tests {
         assert_eq!((first.base, first.last, first.stamp, first.bytes as usize), (10, 12, stamp, sent.len()));
         let other = placed(&Recipe { tag: 2, ..recipe }.build(), 10, LeaderEpoch(4));
         assert_eq!(first.bytes, other.bytes);
-        assert_ne!(first.hash, other.hash);
+        assert_ne!(first.content, other.content);
+        assert_eq!(first.content, content(&sent));
         let mut run = sent.clone();
         run[..8].copy_from_slice(&10i64.to_be_bytes());
         run[12..16].copy_from_slice(&4i32.to_be_bytes());

@@ -141,6 +141,15 @@ impl History {
         }
     }
 
+    /// The batch that begins at `base` was said to be held: the change that put it there is acknowledged.
+    pub fn acknowledge_batch(&mut self, base: i64) {
+        let put = |change: &Change| matches!(change, Change::Append(mark) if mark.base == base);
+        let last = self.open.iter().rev().find(|(_, change)| put(change)).map(|(id, _)| ChangeId(*id));
+        if let Some(id) = last {
+            self.acknowledge(id);
+        }
+    }
+
     /// The log was asked to forget what is below `start`.
     pub fn ask_start(&mut self, start: i64) {
         self.start_asked = self.start_asked.max(start);
@@ -152,9 +161,10 @@ impl History {
         self.start_asked = self.start_asked.max(start);
     }
 
-    /// A truncation to somewhere inside: the end of a batch, chosen by `pick` among those from the log's start on.
-    pub fn a_batch_end(&self, pick: impl FnOnce(usize) -> usize) -> Option<i64> {
+    /// Where a truncation may cut: the beginning of a batch, chosen by `pick` among those that lie wholly above the log's start.
+    pub fn a_cut(&self, pick: impl FnOnce(usize) -> usize) -> Option<i64> {
         let batches = self.current.from(self.start_asked);
+        let batches = &batches[batches.partition_point(|mark| mark.base < self.start_asked)..];
         (!batches.is_empty()).then(|| batches[pick(batches.len())].base)
     }
 
@@ -247,19 +257,24 @@ impl History {
 
     /// No producer's sequence is in the log twice, and none is skipped.
     pub fn check_sequences(&self) -> Result<(), String> {
-        let mut last: BTreeMap<i64, (i16, i32)> = BTreeMap::new();
-        for mark in &self.current.batches {
-            let Some(stamp) = mark.stamp else { continue };
-            let records = (mark.last - mark.base + 1) as i32;
-            if let Some((epoch, next)) = last.insert(stamp.producer, (stamp.epoch, stamp.sequence + records)) {
-                let follows = if stamp.epoch == epoch { stamp.sequence == next } else { stamp.sequence == 0 };
-                if stamp.epoch < epoch || !follows {
-                    return Err(format!("{stamp:?} at offset {} follows epoch {epoch}, sequence {next}", mark.base));
-                }
+        check_sequences(&self.current.batches)
+    }
+}
+
+/// In one log's batches, no producer's sequence is there twice, and none is skipped.
+pub fn check_sequences(batches: &[Mark]) -> Result<(), String> {
+    let mut last: BTreeMap<i64, (i16, i32)> = BTreeMap::new();
+    for mark in batches {
+        let Some(stamp) = mark.stamp else { continue };
+        let next_sequence = stamp.sequence + mark.records() as i32;
+        if let Some((epoch, next)) = last.insert(stamp.producer, (stamp.epoch, next_sequence)) {
+            let follows = if stamp.epoch == epoch { stamp.sequence == next } else { stamp.sequence == 0 };
+            if stamp.epoch < epoch || !follows {
+                return Err(format!("{stamp:?} at offset {} follows epoch {epoch}, sequence {next}", mark.base));
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// The first place where two runs of batches differ, a missing one included.
@@ -273,7 +288,7 @@ mod tests {
     use super::*;
 
     fn mark(base: i64, tag: u64) -> Mark {
-        Mark { base, last: base + 1, bytes: 100, stamp: None, hash: tag }
+        Mark { base, last: base + 1, bytes: 100, epoch: 0, stamp: None, content: tag }
     }
 
     /// Appends 0, 2, 4; cuts at 2; appends another 2. Acknowledged up to `acknowledged` changes.

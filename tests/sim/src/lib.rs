@@ -10,6 +10,7 @@ pub mod faults;
 mod host;
 pub mod io;
 pub mod judge;
+pub mod ledger;
 pub mod net;
 pub mod runner;
 pub mod seat;

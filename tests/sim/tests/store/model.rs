@@ -1,0 +1,254 @@
+//! What the clients of the simulated store know: their logs, their producers, what was acknowledged. It outlives every crash.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use base::{PartitionIndex, Random, Uuid, WallTime};
+use sim::batches::{Mark, Recipe, Stamp};
+use sim::faults::Register;
+use sim::judge::{ChangeId, History};
+use storage::LogId;
+
+/// Where a log is in its life, as its clients know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// Asked for, not confirmed: it may exist.
+    Creating,
+    Live,
+    /// Its removal was asked for, not confirmed: it may exist.
+    Removing,
+    Gone,
+}
+
+/// A batch that a producer sent and has no answer for.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub recipe: Recipe,
+    pub change: Option<ChangeId>,
+}
+
+/// An idempotent producer that writes to one log.
+pub struct Producer {
+    pub id: i64,
+    pub epoch: i16,
+    pub next: i32,
+    /// In the order they were sent; the first is the oldest.
+    pub unanswered: VecDeque<Sent>,
+    /// What a crash left unanswered, to be sent again before anything new.
+    pub again: VecDeque<Recipe>,
+}
+
+pub struct LogModel {
+    pub id: LogId,
+    pub topic: String,
+    pub life: Life,
+    pub history: History,
+    pub producers: Vec<Producer>,
+    /// The epoch that batches are stamped with.
+    pub epoch: i32,
+    /// The log's latest epoch is at least this (a truncation may take some of it back) and at most what was asked for.
+    pub epoch_promised: i32,
+    pub epoch_asked: i32,
+    /// A truncation, removal or change of epoch is under way: nobody else touches the log.
+    pub busy: bool,
+    /// Its segments could not be written: it takes nothing until the next start.
+    pub offline: bool,
+    pub retention: bool,
+    pub segment_bytes: u64,
+    /// Counts truncations, so that a read that was overtaken by one is not judged.
+    pub cuts: u64,
+}
+
+impl LogModel {
+    pub fn is_idle(&self) -> bool {
+        self.life == Life::Live && !self.busy && !self.offline
+    }
+
+    /// The log's latest epoch is known exactly.
+    pub fn set_epoch(&mut self, latest: i32) {
+        self.epoch = latest;
+        self.epoch_promised = latest;
+        self.epoch_asked = latest;
+    }
+
+    /// After a crash: what is unanswered is sent again, in order, where it follows from what the log now holds.
+    pub fn settle_producers(&mut self) {
+        let known = self.history.producers();
+        for producer in &mut self.producers {
+            let mut again: VecDeque<Recipe> = producer.unanswered.drain(..).map(|sent| sent.recipe).collect();
+            again.extend(producer.again.drain(..));
+            let last = known.get(&producer.id).and_then(VecDeque::back);
+            let follows = |stamp: Stamp| match last {
+                None => stamp.sequence == 0,
+                Some((known, mark)) if known.epoch == stamp.epoch => stamp.sequence <= next_sequence(*known, mark),
+                Some(_) => stamp.sequence == 0,
+            };
+            match (again.front().and_then(|recipe| recipe.stamp), last) {
+                (Some(first), _) if follows(first) => producer.again = again,
+                (None, Some((known, mark))) if known.epoch == producer.epoch => {
+                    producer.next = next_sequence(*known, mark);
+                }
+                _ => producer.restart(),
+            }
+        }
+    }
+
+    /// A truncation took batches of some producers: their clients begin anew.
+    pub fn restart_cut_producers(&mut self, end: i64) {
+        let known = self.history.producers();
+        for producer in &mut self.producers {
+            let cut = known.get(&producer.id).and_then(VecDeque::back).is_some_and(|(_, mark)| mark.last >= end);
+            if cut {
+                producer.restart();
+            }
+        }
+    }
+}
+
+fn next_sequence(stamp: Stamp, mark: &Mark) -> i32 {
+    stamp.sequence + (mark.last - mark.base + 1) as i32
+}
+
+impl Producer {
+    pub fn new(id: i64) -> Self {
+        Self { id, epoch: 0, next: 0, unanswered: VecDeque::new(), again: VecDeque::new() }
+    }
+
+    /// A new incarnation, which begins at sequence 0.
+    fn restart(&mut self) {
+        self.epoch += 1;
+        self.next = 0;
+        self.unanswered.clear();
+        self.again.clear();
+    }
+
+    pub fn stamp(&self) -> Stamp {
+        Stamp { producer: self.id, epoch: self.epoch, sequence: self.next }
+    }
+}
+
+/// Everything the clients know.
+pub struct Model {
+    pub logs: Vec<LogModel>,
+    pub random: Random,
+    pub register: Register,
+    /// The first broken promise.
+    pub broken: Option<String>,
+    pub operations: u64,
+    /// Operations that may still be begun in this round.
+    pub budget: u64,
+    /// Workers that have not ended.
+    pub working: u32,
+    /// Appends that wait for their answer.
+    pub waiting: u32,
+    /// What each batch in a log was made of, by its hash.
+    pub recipes: BTreeMap<u64, Recipe>,
+    next_tag: u64,
+    next_producer: i64,
+    next_topic: u64,
+}
+
+impl Model {
+    pub fn new(mut random: Random) -> Self {
+        let next_topic = random.next_u64() >> 1;
+        Self {
+            logs: Vec::new(),
+            random,
+            register: Register::default(),
+            broken: None,
+            operations: 0,
+            budget: 0,
+            working: 0,
+            waiting: 0,
+            recipes: BTreeMap::new(),
+            next_tag: 1,
+            next_producer: 1000,
+            next_topic,
+        }
+    }
+
+    pub fn fail(&mut self, what: impl Into<String>) {
+        self.broken.get_or_insert(what.into());
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    pub fn tag(&mut self) -> u64 {
+        self.next_tag += 1 << 8;
+        self.next_tag
+    }
+
+    /// A log to be created; some share a topic's name with one that was removed.
+    pub fn new_log(&mut self) -> usize {
+        self.next_topic += 1;
+        let id = LogId {
+            topic_id: Uuid::from_random(self.next_topic, !self.next_topic),
+            partition: PartitionIndex(self.random.below(3) as i32),
+        };
+        let topic = format!("topic-{}", self.random.below(3));
+        let mut producers = Vec::new();
+        for _ in 0..1 + self.random.below(3) {
+            self.next_producer += 1;
+            producers.push(Producer::new(self.next_producer));
+        }
+        self.logs.push(LogModel {
+            id,
+            topic,
+            life: Life::Creating,
+            history: History::default(),
+            producers,
+            epoch: 0,
+            epoch_promised: 0,
+            epoch_asked: 0,
+            busy: false,
+            offline: false,
+            retention: self.random.chance(1, 6),
+            segment_bytes: [64 << 10, 256 << 10, 1 << 20][self.random.below(3) as usize],
+            cuts: 0,
+        });
+        self.logs.len() - 1
+    }
+
+    /// What a batch is made of: mostly small, now and then large; a truncated one is followed by one of its size.
+    pub fn recipe(&mut self, stamp: Option<Stamp>, now: WallTime) -> Recipe {
+        let value_bytes = match self.random.below(40) {
+            0 => 20_000 + self.random.below(80_000),
+            1..8 => 500 + self.random.below(4000),
+            _ => 10 + self.random.below(300),
+        } as u32;
+        let records = if value_bytes > 5000 { 1 } else { 1 + self.random.below(4) as u32 };
+        Recipe { tag: self.tag(), records, value_bytes, stamp, timestamp: now }
+    }
+
+    /// The process ended: nobody waits for an answer any more.
+    pub fn process_ended(&mut self) {
+        self.working = 0;
+        self.waiting = 0;
+        for log in &mut self.logs {
+            log.busy = false;
+            log.offline = false;
+        }
+    }
+
+    /// What a recovered log must be, given what a reader found in it.
+    pub fn recovered(&mut self, index: usize, start: i64, end: i64, found: &[Mark]) {
+        let log = &mut self.logs[index];
+        let (id, acknowledged) = (log.id, log.history.settled_end());
+        match log.history.check_recovered(start, end, found, log.retention) {
+            Ok(outcome) => {
+                self.register.add("recovery: unacknowledged changes kept", outcome.kept as u64);
+                self.register.add("recovery: unacknowledged changes lost", outcome.lost as u64);
+            }
+            Err(why) => return self.fail(format!("log {id}, acknowledged up to {acknowledged}: {why}")),
+        }
+        if let Err(why) = log.history.check_sequences() {
+            return self.fail(format!("log {id}: {why}"));
+        }
+        self.logs[index].settle_producers();
+    }
+
+    pub fn by_id(&self) -> BTreeMap<LogId, usize> {
+        self.logs.iter().enumerate().map(|(index, log)| (log.id, index)).collect()
+    }
+}
