@@ -170,12 +170,15 @@ pub mod paths {
         shard_dir(data, shard).join(format!("journal-{file}"))
     }
 
+    /// Journals have far fewer files.
+    const JOURNAL_NUMBER_MAX: u32 = 1 << 20;
+
     /// The number in a journal file's name.
     #[must_use]
     pub fn journal_number(name: &str) -> Option<u32> {
         let digits = name.strip_prefix("journal-")?;
         let plain = digits.bytes().all(|digit| digit.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
-        plain.then(|| digits.parse().ok()).flatten()
+        plain.then(|| digits.parse().ok()).flatten().filter(|&number| number <= JOURNAL_NUMBER_MAX)
     }
 
     /// `<data>/logs`.

@@ -10,6 +10,7 @@ pub mod format;
 pub mod journal;
 pub mod log;
 pub mod manifest;
+mod orphan;
 pub mod placement;
 pub mod producer;
 pub mod read;

@@ -11,10 +11,10 @@ use base::{MIB, Offset, WallTime};
 use record::Batches;
 use shard::{File, OpenOptions, Shard, WriteSync};
 
-use super::RecoverError;
 use super::image::{ShardImage, read_file_range};
 use super::log_replay::{Extent, LogReplay, SegmentReplay};
 use super::plan::PlannedLog;
+use super::{RecoverError, offline};
 use crate::config::paths;
 use crate::segment::{ActiveIndex, ActiveSegment, BLOCK_BYTES, FileKind, SegmentMeta, file_name};
 
@@ -63,8 +63,22 @@ pub async fn apply(
         context: &context,
         counts: ApplyCounts::default(),
     };
-    log.run(&mut planned.log, &planned.expired).await?;
-    let counts = log.counts;
+    let done = log.run(&mut planned.log, &planned.expired).await;
+    let (counts, image) = (log.counts, log.image);
+    match done {
+        Ok(()) => {}
+        // One bad file keeps nobody else from starting; a full disk is another matter.
+        Err(RecoverError::Io { what, path, error }) if !crate::store::is_full(&error) => {
+            tracing::error!(
+                log = %planned.log.id, path = %path.display(), %error,
+                "cannot {what} a file of this log: it is offline until the next start; what its journal holds is kept in `orphans`"
+            );
+            let PlannedLog { log, .. } = planned;
+            let log = offline::set_aside(&context.shard, &context.data_dir, image, log).await?;
+            planned = PlannedLog { log, expired: Vec::new(), ..planned };
+        }
+        Err(error) => return Err(error),
+    }
     Ok((planned, counts))
 }
 

@@ -43,6 +43,9 @@ struct JournalFile {
     content: Option<Vec<u8>>,
 }
 
+/// Numbers of journal files stay far below; orphans are counted down from the top.
+const ORPHAN_FILES_FROM: u32 = u32::MAX;
+
 /// The shard directories of a data directory, in order.
 pub async fn shard_dirs(shard: &Shard, data_dir: &Path) -> Result<Vec<ShardId>, RecoverError> {
     let dir = paths::shards_dir(data_dir);
@@ -112,6 +115,20 @@ impl ShardImage {
 }
 
 impl JournalImage {
+    /// Takes an orphan in as one more file; returns the number that its extents bear.
+    pub(super) fn add_orphan(&mut self, path: PathBuf, content: Vec<u8>) -> u32 {
+        let orphans = self.files.iter().filter(|file| file.number > ORPHAN_FILES_FROM / 2).count() as u32;
+        let number = ORPHAN_FILES_FROM - orphans;
+        *self.bytes_read.get_mut() += content.len() as u64;
+        self.files.push(JournalFile { number, path, content: Some(content) });
+        number
+    }
+
+    /// A file's content, if it was kept.
+    pub(super) fn content(&self, file: u32) -> Option<&[u8]> {
+        self.files.iter().find(|candidate| candidate.number == file)?.content.as_deref()
+    }
+
     /// Bytes of a journal file that was scanned.
     pub async fn bytes(&self, shard: &Shard, at: Source, bytes: u64) -> Result<Vec<u8>, RecoverError> {
         let found = self.files.iter().find(|file| file.number == at.file).expect("a file that was scanned");

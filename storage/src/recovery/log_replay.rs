@@ -83,6 +83,10 @@ pub struct LogReplay {
     /// Segments whose files must go before anything is written: cut off by a truncation.
     pub dropped: BTreeSet<Offset>,
     pub producers: ProducerTable,
+    /// What replay began with: what a manifest goes on to hold if the log's files cannot be written.
+    pub origin: Box<LogRecord>,
+    /// Its entries came from its orphan file.
+    pub from_orphan: bool,
 }
 
 /// Why an entry does not fit its log.
@@ -117,19 +121,9 @@ impl fmt::Display for Misfit {
 
 impl LogReplay {
     pub(super) fn created(id: LogId, topic: &str, placement: PlacementEpoch, created: WallTime) -> Self {
-        Self {
-            id,
-            topic: topic.to_owned(),
-            placement,
-            offline: false,
-            start: Offset(0),
-            end: Offset(0),
-            high_watermark: Offset(0),
-            epochs: EpochTable::default(),
-            segments: vec![SegmentReplay::new(SegmentMeta::new(Offset(0), created))],
-            dropped: BTreeSet::new(),
-            producers: ProducerTable::default(),
-        }
+        let segments = vec![SegmentMeta::new(Offset(0), created)];
+        let record = LogRecord { id, topic: topic.to_owned(), placement, segments, ..LogRecord::default() };
+        Self::from_record(record).expect("an empty log has no snapshots")
     }
 
     /// A log as a manifest holds it.
@@ -141,7 +135,10 @@ impl LogReplay {
             [] => ProducerTable::default(),
             bytes => ProducerTable::decode(bytes).map_err(|_| Misfit::Snapshot)?,
         };
+        let origin = Box::new(record.clone());
         Ok(Self {
+            origin,
+            from_orphan: false,
             id: record.id,
             topic: record.topic,
             placement: record.placement,
@@ -267,6 +264,13 @@ impl LogReplay {
         if epoch > self.epochs.latest() {
             self.epochs.assign(epoch, start);
         }
+    }
+
+    /// The log as it was before replay, with its files not to be touched.
+    #[must_use]
+    pub fn into_offline(self) -> Self {
+        let record = LogRecord { offline: true, placement: self.placement, ..*self.origin };
+        Self::from_record(record).expect("these snapshots have been read before")
     }
 
     /// Takes out the segments that end at or below the log's start, which are on their way out; the active one stays.

@@ -17,6 +17,7 @@ pub mod apply;
 mod commit;
 pub mod image;
 pub mod log_replay;
+mod offline;
 pub mod plan;
 pub mod replay;
 
@@ -194,7 +195,9 @@ pub async fn recover(shard: &Shard, config: &RecoverConfig) -> Result<Recovered,
     let logs = apply_all(&context, plan, &mut report).await?;
     let known = logs.iter().map(|(_, log)| (log.topic.as_str(), log.id)).collect();
     report.logs_trashed = trash_unknown(shard, data_dir, &known).await?;
+    let offline = logs.iter().filter(|(_, log)| log.offline).map(|(_, log)| log.id).collect();
     let mut shards = commit::commit(&context, config, &dirs, logs).await?;
+    offline::remove_stale(shard, data_dir, &offline).await?;
     if let Some(first) = shards.first_mut() {
         let trash = paths::trash_dir(data_dir);
         let entries = shard.fs().list(&trash).await.map_err(RecoverError::io("list", trash))?;
@@ -234,7 +237,8 @@ async fn read_and_replay(
         report.manifest_bytes_read += image.manifest_bytes_read;
         report.frames_dropped += image.scan.frames_dropped as u64;
         report.frames_replayed += image.scan.frames.len() as u64;
-        let replay = replay_shard(shard, &config.data_dir, &mut image, shard.wall()).await?;
+        let mut replay = replay_shard(shard, &config.data_dir, &mut image, shard.wall()).await?;
+        offline::bring_back(shard, &config.data_dir, &mut image, &mut replay, shard.wall()).await?;
         report.entries_replayed += replay.entries;
         images.push(image);
         replays.push((of, replay));

@@ -38,6 +38,7 @@ use std::task::Poll;
 use base::{PlacementEpoch, WallTime};
 use shard::Shard;
 
+pub(crate) use destage::is_full;
 pub use error::StoreError;
 pub use placing::HandedLog;
 

@@ -1,0 +1,166 @@
+//! A store whose files fail: what goes offline, what stops the process, what stops the start.
+
+mod world;
+
+use sim::faults::DiskFaults;
+use sim::io::Crash;
+use storage::{AppendError, Log, LogConfig, RecoverError, ShardStore, Status};
+use world::{Machine, batch, log_id, options, small};
+
+/// Appends until `count` more batches are acknowledged.
+fn append(machine: &mut Machine, log: &Log, tags: std::ops::Range<u64>) {
+    for tag in tags {
+        let appended = loop {
+            match log.append(&batch(tag, 1, 2000, None), options(0)) {
+                Ok(appended) => break appended,
+                Err(AppendError::Backpressure) => {
+                    let room = log.room();
+                    machine.run(0, room).unwrap();
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        machine.run(0, appended.durable).unwrap().unwrap();
+    }
+}
+
+fn set_faults(machine: &mut Machine, faults: DiskFaults) {
+    let id = machine.id;
+    machine.world.state().machine(id).faults = faults;
+}
+
+fn only(path: &'static str) -> DiskFaults {
+    DiskFaults { write_error_ppm: 1_000_000, only: path, ..DiskFaults::default() }
+}
+
+fn checkpoint(machine: &mut Machine, store: &ShardStore) {
+    let store = store.clone();
+    machine.run(0, async move { store.checkpoint().await.unwrap() }).unwrap();
+}
+
+fn two_logs(machine: &mut Machine) -> (ShardStore, Log, Log) {
+    let (stores, _) = machine.start(1).unwrap();
+    let config = LogConfig { segment_bytes: 20_000, ..LogConfig::default() };
+    let good = machine.create(0, &stores[0], 0, config.clone()).unwrap();
+    let bad = machine.create(0, &stores[0], 1, config).unwrap();
+    (stores[0].clone(), good, bad)
+}
+
+#[test]
+fn a_bad_file_takes_its_log_offline_and_loses_nothing() {
+    for (seed, checkpointed) in [(1, false), (2, true)] {
+        let mut machine = Machine::new(seed, small);
+        let (store, good, bad) = two_logs(&mut machine);
+        append(&mut machine, &bad, 0..20);
+        if checkpointed {
+            checkpoint(&mut machine, &store);
+        }
+        set_faults(&mut machine, only("/logs/orders/1-"));
+        append(&mut machine, &bad, 20..40);
+        checkpoint(&mut machine, &store);
+        assert_eq!(bad.status(), Status::Offline);
+        assert!(matches!(bad.append(&batch(99, 1, 10, None), options(0)), Err(AppendError::Offline)));
+        // The journal goes round many times; what it held of the bad log must be elsewhere by then.
+        append(&mut machine, &good, 0..600);
+        let before = machine.read_all(0, &good).unwrap();
+        assert_eq!(before.len(), 600);
+
+        for _ in 0..2 {
+            machine.crash(Crash::PowerLoss);
+            let (stores, recovered) = machine.start(1).unwrap();
+            assert_eq!(recovered.report.logs_offline, 1);
+            let (good, bad) = (stores[0].log(log_id(0)).unwrap(), stores[0].log(log_id(1)).unwrap());
+            assert_eq!(bad.status(), Status::Offline, "its files are still bad");
+            assert_eq!(machine.read_all(0, &good).unwrap(), before);
+        }
+        machine.crash(Crash::PowerLoss);
+        set_faults(&mut machine, DiskFaults::default());
+        let (stores, _) = machine.start(1).unwrap();
+        let bad = stores[0].log(log_id(1)).unwrap();
+        assert_eq!((bad.status(), bad.end_offset().0), (Status::Online, 40));
+        assert_eq!(machine.read_all(0, &bad).unwrap().len(), 40);
+        append(&mut machine, &bad, 40..50);
+        machine.crash(Crash::PowerLoss);
+        let (stores, _) = machine.start(1).unwrap();
+        assert_eq!(stores[0].log(log_id(1)).unwrap().end_offset().0, 50);
+    }
+}
+
+#[test]
+fn a_file_that_fails_at_the_start_takes_its_log_offline_too() {
+    let mut machine = Machine::new(3, small);
+    let (_, good, bad) = two_logs(&mut machine);
+    append(&mut machine, &bad, 0..20);
+    append(&mut machine, &good, 0..20);
+    machine.crash(Crash::PowerLoss);
+    set_faults(&mut machine, only("/logs/orders/1-"));
+    let (stores, recovered) = machine.start(1).unwrap();
+    assert_eq!(recovered.report.logs_offline, 1);
+    let good = stores[0].log(log_id(0)).unwrap();
+    append(&mut machine, &good, 20..400);
+    machine.crash(Crash::PowerLoss);
+    set_faults(&mut machine, DiskFaults::default());
+    let (stores, _) = machine.start(1).unwrap();
+    let ends = [0, 1].map(|number| stores[0].log(log_id(number)).unwrap().end_offset().0);
+    assert_eq!(ends, [400, 20]);
+}
+
+#[test]
+fn a_journal_that_fails_ends_the_process() {
+    let mut machine = Machine::new(4, small);
+    let (_, good, _) = two_logs(&mut machine);
+    append(&mut machine, &good, 0..5);
+    set_faults(&mut machine, only("/journal-"));
+    let appended = good.append(&batch(5, 1, 2000, None), options(0)).unwrap();
+    assert!(machine.run(0, appended.durable).is_none());
+    let aborts = machine.world.take_aborts();
+    assert!(aborts[0].reason.contains("journal"), "{}", aborts[0].reason);
+    machine.shards.clear();
+    set_faults(&mut machine, DiskFaults::default());
+    let (stores, _) = machine.start(1).unwrap();
+    assert!(stores[0].log(log_id(0)).unwrap().end_offset().0 >= 5);
+}
+
+#[test]
+fn rot_in_the_journal_stops_the_start_and_says_where() {
+    let mut machine = Machine::new(5, small);
+    let (_, good, _) = two_logs(&mut machine);
+    append(&mut machine, &good, 0..10);
+    machine.crash(Crash::PowerLoss);
+    {
+        let id = machine.id;
+        let mut state = machine.world.state();
+        let disk = &mut state.machine(id).disk;
+        let journal = disk.files().into_iter().find(|(path, _)| path.ends_with("journal-0")).unwrap();
+        // The third commit: two creations come first.
+        assert!(disk.flip_bit(journal.1, 2 * 4096 + 500, 3));
+    }
+    machine.boot(1);
+    match machine.recover(1).unwrap() {
+        Err(RecoverError::JournalRot { path, rot }) => {
+            assert!(path.ends_with("journal-0"));
+            assert_eq!((rot.file, rot.offset), (0, 2 * 4096));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_lost_manifest_stops_the_start() {
+    let mut machine = Machine::new(6, small);
+    let (store, good, _) = two_logs(&mut machine);
+    append(&mut machine, &good, 0..10);
+    checkpoint(&mut machine, &store);
+    append(&mut machine, &good, 10..20);
+    machine.crash(Crash::PowerLoss);
+    {
+        let id = machine.id;
+        let mut state = machine.world.state();
+        let disk = &mut state.machine(id).disk;
+        // The first checkpoint after the start is written over copy a.
+        let newest = disk.files().into_iter().find(|(path, _)| path.ends_with("manifest-a")).unwrap();
+        assert!(disk.flip_bit(newest.1, 20, 3));
+    }
+    machine.boot(1);
+    assert!(matches!(machine.recover(1).unwrap(), Err(RecoverError::ManifestLost { .. })));
+}
