@@ -1,1 +1,41 @@
-//! See docs/ARCHITECTURE.md.
+//! The client: what the command line, the load generator, HTTP forwarding and the tests talk to a cluster with.
+//!
+//! Everything runs on a [`shard::Shard`]: connections, timers and tasks are the shard's, time and randomness come from its driver, so
+//! a client can live in a simulated world. Nothing is ambient and nothing is `Send`.
+//!
+//! | to | use |
+//! | --- | --- |
+//! | write records | [`Producer`] |
+//! | read records | [`Consumer`] |
+//! | create, delete, list and describe topics, ask for offsets | the methods of [`Client`] in `admin` |
+//! | send any request to any or to one broker | [`Client::call_any`], [`Client::call`] |
+//! | speak with one socket | [`Connection`] |
+//!
+//! Invariants: every wait has an end; dropping a future loses no more than its answer; an error says whether what it was about
+//! may have happened all the same; bytes from a broker never panic.
+
+mod address;
+mod admin;
+mod client;
+mod connection;
+mod consumer;
+mod error;
+mod metadata;
+mod producer;
+mod versions;
+mod wait;
+
+pub use admin::{CreatedTopic, ListedOffset, NewTopic, OffsetSpec};
+pub use client::{Client, ClientOptions, Lane};
+pub use connection::{Answer, Connection, ConnectionOptions, Reply, Sending, Sent, Slot};
+pub use consumer::{
+    Assigned, ConsumeError, Consumer, ConsumerOptions, Corrupt, Fault, Fetched, OutOfRange, RecordBatch, Start,
+};
+pub use error::Error;
+pub use metadata::{Broker, Metadata, Partition, Topic};
+pub use producer::{
+    Acks, Delivered, Delivery, DeliveryError, OptionsError, Partitioner, Producer, ProducerOptions, ProducerRecord,
+    SendError,
+};
+pub use versions::VersionTable;
+pub use wait::RetryOptions;
