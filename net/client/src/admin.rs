@@ -85,6 +85,9 @@ pub struct ListedOffset {
     pub leader_epoch: LeaderEpoch,
 }
 
+/// What to ask a leader: of each partition, which of the questions, and the epoch it is thought to lead in.
+type Questions<'a> = BTreeMap<(&'a str, PartitionIndex), (usize, LeaderEpoch)>;
+
 impl Client {
     /// Creates a topic, or only checks whether it could be.
     ///
@@ -187,7 +190,7 @@ impl Client {
         let found = response.topics.iter().find(|topic| topic.name == Some(name));
         match found.filter(|topic| !topic.error_code.is_error()) {
             Some(topic) => Ok(described_topic(name, &topic)),
-            None => Err(Error::refused(format!("topic {name}"), ErrorCode::UnknownTopicOrPartition, None)),
+            None => Err(Error::NoTopic { topic: name.to_owned() }),
         }
     }
 
@@ -213,7 +216,7 @@ impl Client {
         asked: &[(&str, PartitionIndex, OffsetSpec)],
         found: &mut [Option<ListedOffset>],
     ) -> Result<(), Error> {
-        let mut by_leader: BTreeMap<BrokerId, BTreeMap<(&str, PartitionIndex), (usize, LeaderEpoch)>> = BTreeMap::new();
+        let mut by_leader: BTreeMap<BrokerId, Questions<'_>> = BTreeMap::new();
         for (index, &(topic, partition, _)) in asked.iter().enumerate() {
             if found[index].is_none() {
                 let (leader, epoch) = self.leader(topic, partition).await?;
@@ -235,7 +238,7 @@ impl Client {
         &self,
         leader: BrokerId,
         asked: &[(&str, PartitionIndex, OffsetSpec)],
-        questions: &BTreeMap<(&str, PartitionIndex), (usize, LeaderEpoch)>,
+        questions: &Questions<'_>,
         found: &mut [Option<ListedOffset>],
     ) -> Result<(), Error> {
         let mut by_topic: BTreeMap<&str, Vec<ListOffsetsPartition>> = BTreeMap::new();

@@ -312,15 +312,14 @@ impl Client {
         }
         let unknown_until = self.0.shard.now() + self.0.options.unknown_topic_wait;
         self.retrying(self.deadline(), async || match self.ask_for_topic(name).await {
-            Err(Error::Refused { code: ErrorCode::UnknownTopicOrPartition, .. })
-                if self.0.shard.now() >= unknown_until =>
+            Err(error)
+                if error.code() == Some(ErrorCode::UnknownTopicOrPartition) && self.0.shard.now() >= unknown_until =>
             {
-                // Said in a way that is final.
-                Ok(Err(Error::refused(format!("topic {name}"), ErrorCode::UnknownTopicOrPartition, None)))
+                Err(Error::NoTopic { topic: name.to_owned() })
             }
-            other => other.map(Ok),
+            other => other,
         })
-        .await?
+        .await
     }
 
     /// The topic, if it is known and that is not too long ago.

@@ -235,8 +235,10 @@ impl Connection {
         match until(shard, deadline, connection.negotiate()).await {
             Ok(Ok(())) => Ok(connection),
             Ok(Err(Error::Closed { cause, .. })) => Err(failed(cause)),
+            Err(_) | Ok(Err(Error::TimedOut { .. })) => {
+                Err(failed("it accepts connections but does not answer".into()))
+            }
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(failed("it accepts connections but does not answer".into())),
         }
     }
 

@@ -29,6 +29,8 @@ pub enum Error {
     Unsupported { key: ApiKey, ours: (i16, i16), theirs: Option<(i16, i16)> },
     /// The broker answered with an error.
     Refused { what: String, code: ErrorCode, message: Option<String> },
+    /// The topic does not exist, or did not for as long as that may be put down to news on its way.
+    NoTopic { topic: String },
     /// The topic has no such partition, as far as the cluster's metadata goes.
     NoPartition { topic: String, partition: i32, partition_count: usize },
 }
@@ -49,6 +51,7 @@ impl Error {
             | Self::Decode { .. }
             | Self::Nonsense { .. }
             | Self::Unsupported { .. }
+            | Self::NoTopic { .. }
             | Self::NoPartition { .. } => false,
         }
     }
@@ -80,6 +83,7 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::Encode { .. }
             | Self::Unsupported { .. }
+            | Self::NoTopic { .. }
             | Self::NoPartition { .. } => false,
         }
     }
@@ -89,6 +93,7 @@ impl Error {
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused { code, .. } => Some(*code),
+            Self::NoTopic { .. } => Some(ErrorCode::UnknownTopicOrPartition),
             _ => None,
         }
     }
@@ -151,6 +156,7 @@ impl fmt::Display for Error {
                 write!(f, "{what}: {message} ({} {})", code.name(), code.code())
             }
             Self::Refused { what, code, message: None } => write!(f, "{what}: {code}"),
+            Self::NoTopic { topic } => write!(f, "there is no topic {topic}"),
             Self::NoPartition { topic, partition, partition_count } => {
                 write!(f, "topic {topic} has no partition {partition}: it has {partition_count}")
             }

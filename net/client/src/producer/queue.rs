@@ -5,12 +5,13 @@
 //! Invariants of an idempotent producer (KIP-98)
 //! - A batch gets its sequence when it is first sent and keeps it for every further try, so the broker tells a repetition apart.
 //! - Batches leave in order; after one has to be tried again, nothing leaves before all answers on their way are in.
-//! - At most [`IN_FLIGHT_MAX`] batches are unresolved, for the broker remembers no more.
+//! - From the oldest unresolved batch to the newest with a number there are at most [`IN_FLIGHT_MAX`], whatever became of those
+//!   between: the broker remembers no more, and a batch that it wrote and then forgot could not be told from a gap.
 //! - Once a batch with a sequence is given up, its number may or may not be used up. The queue is then *broken*: batches that
 //!   have a number end under it, those that the broker certainly did not write give it back, and when none is left
 //!   the partition goes on under a new identity. Nothing is written twice on the way.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use base::{BrokerId, Instant, PartitionIndex, ProducerEpoch, ProducerId, WallTime};
@@ -44,9 +45,36 @@ pub(super) type Identity = (ProducerId, ProducerEpoch);
 struct Sequence {
     identity: Identity,
     next: i32,
-    /// Batches with a number and without an outcome.
-    unresolved: BTreeSet<u64>,
+    /// Batches that were given a number so far.
+    numbered_count: u64,
+    /// Batches with a number and without an outcome: their id, and how many were numbered before them.
+    unresolved: BTreeMap<u64, u64>,
+    /// The newest batch that was acknowledged. The broker takes a number only after the one before, so it has written all
+    /// that are older.
+    acknowledged_id: Option<u64>,
     broken: bool,
+}
+
+impl Sequence {
+    fn new(identity: Identity) -> Self {
+        let (unresolved, acknowledged_id) = (BTreeMap::new(), None);
+        Self { identity, next: 0, numbered_count: 0, unresolved, acknowledged_id, broken: false }
+    }
+
+    /// Whether another batch may be given a number.
+    fn has_room(&self) -> bool {
+        let oldest = self.unresolved.values().next();
+        !self.broken && oldest.is_none_or(|before| self.numbered_count - before < IN_FLIGHT_MAX as u64)
+    }
+
+    fn number(&mut self, batch: &Batch) -> ProducerStamp {
+        let (producer_id, producer_epoch) = self.identity;
+        let stamp = ProducerStamp { producer_id, producer_epoch, base_sequence: self.next };
+        self.next = record::last_sequence(self.next, batch.record_count());
+        self.unresolved.insert(batch.id, self.numbered_count);
+        self.numbered_count += 1;
+        stamp
+    }
 }
 
 /// A record to append.
@@ -169,15 +197,12 @@ impl PartitionQueue {
             self.seal();
         }
         let next = self.sealed.front()?;
-        if options.idempotent && next.stamp.is_none() && self.sequence.as_ref().is_none_or(|sequence| sequence.broken) {
+        if options.idempotent && next.stamp.is_none() && !self.sequence.as_ref().is_some_and(Sequence::has_room) {
             return None;
         }
         let mut batch = self.sealed.pop_front()?;
         if let Some(sequence) = self.sequence.as_mut().filter(|_| options.idempotent && batch.stamp.is_none()) {
-            let (producer_id, producer_epoch) = sequence.identity;
-            batch.stamp = Some(ProducerStamp { producer_id, producer_epoch, base_sequence: sequence.next });
-            sequence.next = record::last_sequence(sequence.next, batch.record_count());
-            sequence.unresolved.insert(batch.id);
+            batch.stamp = Some(sequence.number(&batch));
         }
         self.in_flight.insert(batch.id);
         self.in_flight_to = Some(leader);
@@ -230,16 +255,20 @@ impl PartitionQueue {
     fn acknowledge(&mut self, mut batch: Batch, acknowledged: Acknowledged) -> Batch {
         if let Some(sequence) = &mut self.sequence {
             sequence.unresolved.remove(&batch.id);
+            sequence.acknowledged_id = sequence.acknowledged_id.max(Some(batch.id));
         }
         self.backoff.reset();
         batch.resolve(Ok(acknowledged));
         batch
     }
 
-    /// The broker expected another number. Whatever the reason, it did not write this batch.
+    /// The broker expected another number: it wrote this batch long ago, or not at all.
     fn out_of_sequence(&mut self, mut batch: Batch, code: ErrorCode) -> Option<Batch> {
         let sequence = self.sequence.as_mut().expect("a batch with a number has a sequence");
-        let is_first = sequence.unresolved.first() == Some(&batch.id);
+        if sequence.acknowledged_id > Some(batch.id) {
+            return Some(self.acknowledge(batch, Acknowledged { base_offset: None, append_time: None }));
+        }
+        let is_first = sequence.unresolved.first_key_value().is_some_and(|(first, _)| *first == batch.id);
         if !sequence.broken && is_first && code == ErrorCode::OutOfOrderSequenceNumber {
             // All before it was acknowledged, and the broker does not have it.
             return Some(self.fail(batch, DeliveryError::OutOfOrderSequence));
@@ -310,7 +339,7 @@ impl PartitionQueue {
     /// Goes on under this identity, from sequence 0.
     pub(super) fn set_identity(&mut self, identity: Identity) {
         assert!(self.wants_identity() != Wants::Nothing, "no number of the old identity is in use");
-        self.sequence = Some(Sequence { identity, next: 0, unresolved: BTreeSet::new(), broken: false });
+        self.sequence = Some(Sequence::new(identity));
     }
 
     /// When the queue has something to do by itself; what depends on an answer is not in it.
