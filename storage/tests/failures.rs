@@ -164,3 +164,55 @@ fn a_lost_manifest_stops_the_start() {
     machine.boot(1);
     assert!(matches!(machine.recover(1).unwrap(), Err(RecoverError::ManifestLost { .. })));
 }
+
+#[test]
+fn a_full_disk_refuses_appends_and_opens_by_itself() {
+    let mut machine = Machine::new(7, small);
+    let (store, good, other) = two_logs(&mut machine);
+    append(&mut machine, &other, 0..200);
+    checkpoint(&mut machine, &store);
+    let id = machine.id;
+    // Room for some more, and then none: what is acknowledged must still fit.
+    let used = machine.world.state().machine(id).disk.used_bytes();
+    machine.world.state().machine(id).disk.set_capacity(used + (2 << 20));
+    let shard = machine.shards[0].clone();
+    machine.run(0, async move { shard.sleep(std::time::Duration::from_secs(3)).await });
+    let mut tag = 1000;
+    let refused = loop {
+        match good.append(&batch(tag, 1, 3000, None), options(0)) {
+            Ok(appended) => {
+                machine.run(0, appended.durable).unwrap().unwrap();
+                tag += 1;
+            }
+            Err(AppendError::Backpressure) => {
+                let room = good.room();
+                machine.run(0, room).unwrap();
+            }
+            Err(error) => break error,
+        }
+        assert!(tag < 3000, "the disk never fills");
+    };
+    assert!(matches!(refused, AppendError::NoSpace(_)), "{refused}");
+    assert_eq!(store.space_state(), storage::SpaceState::Full);
+    assert_eq!((good.status(), other.status()), (Status::Online, Status::Online));
+    let end = good.end_offset();
+
+    // Nothing that was acknowledged is lost on a full disk, across a start too.
+    machine.crash(Crash::PowerLoss);
+    let (stores, _) = machine.start(1).unwrap();
+    let (good, other) = (stores[0].log(log_id(0)).unwrap(), stores[0].log(log_id(1)).unwrap());
+    assert_eq!(good.end_offset(), end);
+    assert_eq!(machine.read_all(0, &good).unwrap().len() as i64, end.0);
+
+    // Deleting makes room, and appends are taken again without anybody's help.
+    let (all, task) = (other.end_offset(), other.clone());
+    machine.run(0, async move { task.advance_start(all).await.unwrap() }).unwrap();
+    machine.world.state().machine(id).disk.set_capacity(used + (8 << 20));
+    let mut opened = false;
+    for _ in 0..20 {
+        let shard = machine.shards[0].clone();
+        machine.run(0, async move { shard.sleep(std::time::Duration::from_secs(1)).await });
+        opened |= good.append(&batch(9999, 1, 100, None), options(0)).is_ok();
+    }
+    assert!(opened);
+}
