@@ -199,6 +199,12 @@ pub mod paths {
         data.join("trash")
     }
 
+    /// `<data>/ballast`: holds room that is given up when a checkpoint finds none.
+    #[must_use]
+    pub fn ballast_file(data: &Path) -> PathBuf {
+        data.join("ballast")
+    }
+
     /// `<data>/orphans`: journaled bytes whose segment could not be written.
     #[must_use]
     pub fn orphans_dir(data: &Path) -> PathBuf {

@@ -159,6 +159,12 @@ impl SpaceAccount {
             self.reserved_bytes.checked_sub(reserved_bytes).expect("only what was reserved is given back");
     }
 
+    /// How large the ballast file is.
+    #[must_use]
+    pub fn ballast_bytes(&self) -> u64 {
+        self.limits.ballast_bytes
+    }
+
     /// Whether to make the ballast file, if there is none.
     #[must_use]
     pub fn ballast_plan(&self, present: bool) -> BallastPlan {

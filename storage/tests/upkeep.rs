@@ -198,6 +198,38 @@ fn a_damaged_index_costs_a_walk_and_is_rebuilt() {
 }
 
 #[test]
+fn a_disk_that_others_filled_still_takes_a_checkpoint_and_removals() {
+    let (mut machine, store, log) = start(6, small, LogConfig::default());
+    // More logs than the manifest has room for as it is.
+    let (of_store, shard) = (store.clone(), machine.shards[0].clone());
+    machine.run(0, async move {
+        for number in 1..900 {
+            of_store.create_log("many", log_id(number), LogConfig::default()).await.expect("room in the journal");
+        }
+        append(&log, &batch(1, 1000, 0), shard.wall()).await;
+    });
+    let ballast = std::path::Path::new("/data/ballast");
+    let set_full = |machine: &mut Machine| {
+        let mut state = machine.world.state();
+        let disk = &mut state.machine(machine.id).disk;
+        let used = disk.used_bytes();
+        disk.set_capacity(used);
+        disk.stat(ballast).expect("a look").is_some()
+    };
+    assert!(set_full(&mut machine), "the ballast was made in the first second");
+    let of_store = store.clone();
+    machine.run(0, async move {
+        of_store.checkpoint().await.expect("the ballast's room");
+        for number in 1..900 {
+            of_store.remove_log(log_id(number)).await.expect("a removal needs no room");
+        }
+    });
+    machine.world.state().machine(machine.id).disk.set_capacity(world::DISK_BYTES);
+    minutes(&mut machine, 2);
+    assert!(machine.world.state().machine(machine.id).disk.stat(ballast).expect("a look").is_some(), "made again");
+}
+
+#[test]
 fn idle_logs_hold_a_block_each() {
     let mut machine = Machine::new(5, small);
     let (stores, _) = machine.start(1).expect("no crash");

@@ -54,8 +54,16 @@ struct Captured {
     seals: Vec<SegmentMeta>,
 }
 
-/// Makes one checkpoint. One at a time: the gate sees to it.
+/// Makes one checkpoint, with the ballast's room if there is no other.
 pub(crate) async fn checkpoint(core: &Rc<StoreCore>) -> Result<(), CheckpointError> {
+    match attempt(core).await {
+        Err(CheckpointError::Full) if super::space::give_up_ballast(core).await => attempt(core).await,
+        done => done,
+    }
+}
+
+/// One at a time: the gate sees to it.
+async fn attempt(core: &Rc<StoreCore>) -> Result<(), CheckpointError> {
     let _gate = core.close_gate().await;
     let replay_from = core.ring.borrow().next_position();
     let captured = capture(core);

@@ -29,7 +29,7 @@ use crate::log::{Log, LogInner};
 use crate::manifest::file::ManifestFiles;
 use crate::read::BlockCache;
 use crate::segment::FileTable;
-use crate::space::SpaceAccount;
+use crate::space::{SpaceAccount, SpaceState};
 use crate::tail::TailCache;
 
 /// Permits of [`StoreCore::gate`]: more than there are ever changes at once.
@@ -72,6 +72,8 @@ pub(crate) struct StoreCore {
     pub(crate) writers: WriteFiles,
     pub(crate) dirty: RefCell<DirtySet>,
     pub(crate) space: RefCell<SpaceAccount>,
+    /// What was said of it last.
+    pub(crate) space_announced: Cell<SpaceState>,
     pub(crate) destage_line: DestageLine,
     pub(crate) trash: Trash,
     /// Segments whose indexes readers found not to fit.

@@ -26,7 +26,7 @@ use crate::read::{BlockCache, Cursors};
 use crate::recovery::RecoveredShard;
 use crate::recovery::image::read_file_range;
 use crate::segment::{ActiveIndex, ActiveSegment, BLOCK_BYTES, FileKey, FileKind, FileTable, SegmentMeta};
-use crate::space::{SpaceAccount, SpaceLimits};
+use crate::space::{SpaceAccount, SpaceLimits, SpaceState};
 use crate::tail::{SegmentPosition, Tail, TailCache};
 use crate::tasks::for_each;
 
@@ -90,6 +90,7 @@ fn new_core(
         writers: writers::WriteFiles::new(shard.clone(), config.open_files_max),
         dirty: RefCell::default(),
         space: RefCell::new(SpaceAccount::new(SpaceLimits::around(config.reserve_bytes, shards))),
+        space_announced: Cell::new(SpaceState::Ok),
         destage_line: destage::DestageLine::default(),
         trash: trash::Trash::new(shard.clone()),
         damaged_indexes: RefCell::default(),
