@@ -1,9 +1,15 @@
 //! What must hold for any bytes at all: run here over seeded mutations, and by the fuzz target of the same name.
+#![allow(dead_code, reason = "each fuzz target runs its part")]
 
 use base::{Offset, WallTime};
 use record::{BatchHeader, HEADER_BYTES};
+use storage::journal::codec::{Control, Entries, Entry, FrameHead, FrameWriter, frame_at};
+use storage::journal::scan::{JournalPosition, find_end, scan_file};
+use storage::manifest::{LogRecord, Manifest};
 use storage::producer::ProducerTable;
 use storage::read::{ReadLimits, Walk};
+use storage::recovery::log_replay::Source;
+use storage::recovery::replay::ShardReplay;
 use storage::segment::{ActiveIndex, ActiveSegment, FileKind, Floor, SegmentMeta, parse_file_name};
 
 /// What recovery and readers do with a segment, its indexes and its description, whatever the files hold: the input is all of them.
@@ -64,5 +70,81 @@ fn index(bytes: &[u8], meta: &SegmentMeta) {
         for write in index.pending() {
             assert!(write.bytes.len() <= offsets.len() + 8192);
         }
+    }
+}
+
+/// Logs that a replayed input may create: what replay holds is in proportion to them, not to the bytes that name them.
+const LOGS_MAX: usize = 24;
+
+/// What recovery does with a journal file: finds its frames and its end, reads the entries, replays them. The bytes are taken for a
+/// file, and for the entries of a frame whose checksum is right, as if a defect of ours had written them.
+pub fn journal(bytes: &[u8]) {
+    let salt = FrameHead::parse(bytes).map_or(0, |head| head.salt);
+    let found = scan_file(0, bytes, salt);
+    let mut replay = ShardReplay::default();
+    if let Ok(scan) = find_end(found, &JournalPosition { sequence: 1, file: 0, offset: 0 }) {
+        for frame in &scan.frames {
+            let (head, payload) = frame_at(&bytes[frame.offset as usize..], salt).expect("found a moment ago");
+            entries(&head, payload, &mut replay);
+        }
+    }
+    let Some((&entry_count, payload)) = bytes.split_first() else { return };
+    let payload = &payload[..payload.len().min(1 << 20)];
+    let head = FrameHead {
+        salt: 1,
+        sequence: 1,
+        durable_sequence: 0,
+        manifest_version: 0,
+        entry_count: u32::from(entry_count),
+        payload_bytes: payload.len() as u32,
+    };
+    entries(&head, payload, &mut replay);
+}
+
+/// Reads the entries, copies them into a frame that reads back the same, and replays them.
+fn entries(head: &FrameHead, payload: &[u8], replay: &mut ShardReplay) {
+    let mut births = replay.logs.len();
+    for entry in Entries::new(head, payload) {
+        let Ok(entry) = entry else { return };
+        births += usize::from(matches!(entry, Entry::Control(Control::Create { .. } | Control::Placed { .. })));
+        again(&entry);
+    }
+    if births > LOGS_MAX {
+        return;
+    }
+    if replay.frame(head, payload, Source { file: 0, offset: 0 }, WallTime(0)).is_ok() {
+        for log in replay.logs.values() {
+            let record = log.to_record();
+            assert!(record.start <= record.end && record.high_watermark <= record.end);
+            let extents = log.segments.iter().flat_map(|segment| &segment.extents);
+            assert!(extents.map(|extent| extent.bytes).sum::<u64>() <= replay.appended_bytes + 4096 * replay.entries);
+        }
+    }
+}
+
+/// One entry written and read again, if it is small enough to be worth the memory.
+fn again(entry: &Entry<'_>) {
+    let mut space = [0; 4096];
+    let small = match entry {
+        Entry::Append { bytes, .. } | Entry::BlockPrefix { bytes, .. } => bytes.len() < 2048,
+        Entry::Control(Control::Placed { record }) => record.len() < 2048,
+        Entry::Control(_) => true,
+    };
+    if small {
+        let mut writer = FrameWriter::new(&mut space);
+        writer.copy(entry);
+        writer.finish(7, 1, 0, 0);
+        let (head, payload) = frame_at(&space, 7).expect("a frame");
+        assert_eq!(Entries::new(&head, payload).next(), Some(Ok(entry.clone())));
+    }
+}
+
+/// What recovery does with a manifest copy, and with the record of a moved log.
+pub fn manifest(bytes: &[u8]) {
+    if let Ok(manifest) = Manifest::decode(bytes) {
+        assert_eq!(Manifest::decode(&manifest.encode()).as_ref(), Ok(&manifest));
+    }
+    if let Ok(record) = LogRecord::decode(bytes) {
+        assert_eq!(LogRecord::decode(&record.encode()), Ok(record));
     }
 }

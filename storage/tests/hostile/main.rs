@@ -2,8 +2,12 @@
 //!
 //! One test, since the allocator that counts is the whole process's.
 
-use base::{Random, WallTime};
+use base::{LeaderEpoch, Offset, PartitionIndex, PlacementEpoch, Random, Uuid, WallTime};
 use record::{BatchBuilder, BatchOptions};
+use storage::LogId;
+use storage::journal::codec::{AppendAt, Control, FrameWriter, frame_at};
+use storage::manifest::{LogRecord, Manifest};
+use storage::segment::SegmentMeta;
 
 mod bodies;
 #[path = "../../../fuzz/src/memory.rs"]
@@ -49,12 +53,76 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     }
 }
 
+/// Frames of a journal with entries of every kind, most of which fit together.
+fn journal_sample(random: &mut Random) -> Vec<u8> {
+    let log = LogId { topic_id: Uuid([1; 16]), partition: PartitionIndex(0) };
+    let mut bytes = Vec::new();
+    let (mut end, mut position, mut segment) = (0, 0, 0);
+    for sequence in 1..=1 + random.below(4) {
+        let mut space = vec![0; 16 << 10];
+        let mut writer = FrameWriter::new(&mut space);
+        let create = Control::Create { log, placement: PlacementEpoch(1), created: WallTime(1), topic: "t" };
+        writer.control(&create.encode());
+        for _ in 0..random.below(6) {
+            let control = match random.below(8) {
+                0 => Control::Roll { log, segment: Offset(end), sealed_bytes: position, created: WallTime(2) },
+                1 => Control::StartMoved { log, start: Offset(end / 2) },
+                2 => Control::EpochAdopted { log, epoch: LeaderEpoch(sequence as i32), start: Offset(end) },
+                3 => Control::Truncate { log, end: Offset(end), segment: SegmentMeta::new(Offset(end), WallTime(3)) },
+                _ => {
+                    let mut builder =
+                        BatchBuilder::new(BatchOptions { base_offset: Offset(end), ..BatchOptions::default() });
+                    builder.add(WallTime(5), None, Some(&[7; 30]), &[]).expect("a record");
+                    let batch = builder.finish().expect("a batch");
+                    let (first, last) = (Offset(end), Offset(end));
+                    writer.append(&AppendAt { log, segment: Offset(segment), position, first, last }, &[&batch]);
+                    end += 1;
+                    position += batch.len() as u64;
+                    continue;
+                }
+            };
+            if matches!(control, Control::Roll { .. } | Control::Truncate { .. }) && position > 0 {
+                (segment, position) = (end, 0);
+            }
+            writer.control(&control.encode());
+        }
+        let len = writer.finish(9, sequence, sequence - 1, 1);
+        bytes.extend_from_slice(&space[..len]);
+    }
+    // Either the file, or the entries of its first frame behind their count.
+    if random.chance(1, 2) {
+        let (head, payload) = frame_at(&bytes, 9).expect("a frame");
+        let mut entries = vec![head.entry_count as u8];
+        entries.extend_from_slice(payload);
+        return entries;
+    }
+    bytes
+}
+
+fn manifest_sample(random: &mut Random) -> Vec<u8> {
+    let log = |partition| LogRecord {
+        id: LogId { topic_id: Uuid([1; 16]), partition: PartitionIndex(partition) },
+        topic: "orders".into(),
+        segments: vec![SegmentMeta::new(Offset(0), WallTime(1))],
+        ..LogRecord::default()
+    };
+    if random.chance(1, 2) {
+        return log(3).encode();
+    }
+    Manifest { logs: (0..random.below(5) as i32).map(log).collect(), ..Manifest::default() }.encode()
+}
+
 #[test]
 fn any_bytes_at_all() {
     let mut random = Random::new(0x7365_676d_656e_7401);
-    for _ in 0..4000 {
-        let mut bytes = sample(&mut random);
-        mutate(&mut random, &mut bytes);
-        memory::bounded(&bytes, bodies::segment);
+    type Sample = fn(&mut Random) -> Vec<u8>;
+    let cases: [(Sample, fn(&[u8])); 3] =
+        [(sample, bodies::segment), (journal_sample, bodies::journal), (manifest_sample, bodies::manifest)];
+    for (sample, body) in cases {
+        for _ in 0..4000 {
+            let mut bytes = sample(&mut random);
+            mutate(&mut random, &mut bytes);
+            memory::bounded(&bytes, body);
+        }
     }
 }
