@@ -8,6 +8,7 @@
 //! calls) stand beside times; a number that could not be taken is printed as `-`, never guessed.
 
 pub mod aligned;
+pub mod broker;
 pub mod device;
 pub mod files;
 pub mod load;

@@ -41,6 +41,20 @@ fn parse_ticks(stat: &str) -> Option<(u64, u64)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
+/// What this process has used so far, exactly.
+#[must_use]
+pub fn own_cpu_time() -> CpuTime {
+    // SAFETY: a usage of zeros is a valid value, and the kernel gets a place of its size.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        let result = libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        assert_eq!(result, 0, "a process can read its own usage");
+        usage
+    };
+    let time = |time: libc::timeval| Duration::new(time.tv_sec.unsigned_abs(), time.tv_usec as u32 * 1000);
+    CpuTime { user: time(usage.ru_utime), system: time(usage.ru_stime) }
+}
+
 /// CPU time of the calling thread.
 #[must_use]
 pub fn thread_cpu_time() -> Duration {
@@ -64,6 +78,13 @@ pub fn peak_memory_bytes(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Bytes that a process made the block layer read, whatever way.
+#[must_use]
+pub fn device_bytes_read(pid: u32) -> Option<u64> {
+    let io = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    io.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
 
 /// Binds the calling thread to a CPU, counted modulo those that there are.

@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     row("server system calls", number(report.syscalls_per_request()), "per request");
     row("device bytes", number(report.write_amplification()), "per byte acknowledged");
     row("device flushes", number(report.flushes_per_s()), "a second");
-    row("client CPU", number(report.client_cpu.as_secs_f64() / (report.batch_bytes as f64 / 1e9)), "CPU-s/GB");
+    row("client CPU", number(report.client_cpu_s_per_gb()), "CPU-s/GB");
     row("measured for", number(report.elapsed.as_secs_f64()), "s");
     table.print();
     Ok(())

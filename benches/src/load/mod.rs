@@ -114,6 +114,12 @@ impl LoadReport {
         self.per_gb(|server| Some(server.cpu.system.as_secs_f64()))
     }
 
+    /// The client's own.
+    #[must_use]
+    pub fn client_cpu_s_per_gb(&self) -> f64 {
+        self.client_cpu.as_secs_f64() / (self.batch_bytes as f64 / 1e9)
+    }
+
     /// Bytes on the device for each byte acknowledged.
     #[must_use]
     pub fn write_amplification(&self) -> f64 {
