@@ -17,5 +17,6 @@ pub mod process;
 pub mod ring;
 pub mod server;
 pub mod stats;
+pub mod stores;
 pub mod syscalls;
 pub mod table;

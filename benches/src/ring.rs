@@ -91,7 +91,7 @@ impl Ring {
                     taken += 1;
                     done(completion)?;
                 }
-                None => self.submit_and_wait(1)?,
+                None => self.submit_and_wait(count - taken)?,
             }
         }
         Ok(())
