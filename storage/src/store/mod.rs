@@ -152,7 +152,9 @@ impl ShardStore {
         }
         core.flushes.wake();
         core.trash.stop();
-        for log in core.all_logs() {
+        // Logs hold their store and the store its logs: let go, or neither these nor the shard's driver would ever be dropped.
+        let logs = core.logs.take();
+        for log in logs.values() {
             log.0.changed.notify_all();
         }
         done
