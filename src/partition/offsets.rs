@@ -36,9 +36,10 @@ pub async fn list_offsets(node: &Rc<Node>, queries: Vec<ListOffset>) -> Vec<List
 async fn list_offset(node: &Node, query: ListOffset) -> Result<ListedOffset, ErrorCode> {
     let partition = node.partitions.get(query.log).ok_or(ErrorCode::NotLeaderOrFollower)?;
     partition.check_epoch(query.current_epoch)?;
+    let high_watermark = partition.high_watermark();
     let found = match query.spec {
         OffsetSpec::Earliest => Some((partition.log.start_offset(), WallTime(-1))),
-        OffsetSpec::Latest => Some((partition.high_watermark(), WallTime(-1))),
+        OffsetSpec::Latest => Some((high_watermark, WallTime(-1))),
         OffsetSpec::MaxTimestamp => {
             partition.log.max_timestamp().await.map_err(code)?.map(|at| (at.offset, at.timestamp))
         }
@@ -46,8 +47,6 @@ async fn list_offset(node: &Node, query: ListOffset) -> Result<ListedOffset, Err
             partition.log.offset_for_time(time).await.map_err(code)?.map(|at| (at.offset, at.timestamp))
         }
     };
-    // A record that is not committed yet is not there yet.
-    let found = found.filter(|(offset, _)| query.spec == OffsetSpec::Latest || *offset <= partition.high_watermark());
     Ok(found.map_or_else(
         || ListedOffset::failed(ErrorCode::None),
         |(offset, timestamp)| ListedOffset {

@@ -28,7 +28,9 @@ impl Partition {
     /// The first offset that is not yet committed: a single replica holds what it has flushed, or written where its durability says so.
     #[must_use]
     pub fn high_watermark(&self) -> Offset {
-        self.log.held_end()
+        let held = self.log.held_end();
+        self.log.set_high_watermark(held);
+        held
     }
 
     /// Whether a client that believes in `claimed` may go on (KIP-320).

@@ -12,12 +12,14 @@ use crate::cluster;
 
 /// A new identity for every request without a transactional id, as Kafka answers it; transactions are not served yet.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
-    let transactional = {
+    let refused = {
         let request: InitProducerIdRequest<'_> = context.decode()?;
-        request.transactional_id.is_some()
+        // An identity is an id and an epoch; half of one is a mistake of the client.
+        let half = (request.producer_id == ProducerId(-1)) != (request.producer_epoch == ProducerEpoch(-1));
+        half || request.transactional_id.is_some()
     };
     let identity =
-        if transactional { Err(ErrorCode::InvalidRequest) } else { cluster::next_producer_id(&context.node).await };
+        if refused { Err(ErrorCode::InvalidRequest) } else { cluster::next_producer_id(&context.node).await };
     let response = match identity {
         Ok(producer_id) => {
             InitProducerIdResponse { producer_id, producer_epoch: ProducerEpoch(0), ..Default::default() }

@@ -7,6 +7,7 @@ mod delete_topics;
 mod errors;
 mod fetch;
 mod fetch_session;
+mod find_coordinator;
 mod init_producer_id;
 mod list_offsets;
 mod metadata;

@@ -12,7 +12,7 @@ use wire::ApiKey;
 
 use super::context::{Context, Refusal};
 use super::{
-    api_versions, create_topics, delete_topics, fetch, init_producer_id, list_offsets, metadata,
+    api_versions, create_topics, delete_topics, fetch, find_coordinator, init_producer_id, list_offsets, metadata,
     offset_for_leader_epoch, produce,
 };
 
@@ -53,6 +53,7 @@ pub const TABLE: &[Api] = &[
     serial(ApiKey::Fetch, 4..=17, |context| later(OnClose::Drop, fetch::handle(context))),
     serial(ApiKey::ListOffsets, 1..=10, |context| later(OnClose::Drop, list_offsets::handle(context))),
     serial(ApiKey::Metadata, 0..=13, |context| later(OnClose::Finish, metadata::handle(context))),
+    serial(ApiKey::FindCoordinator, 0..=6, |context| Box::pin(async move { done(find_coordinator::handle(&context)) })),
     serial(ApiKey::ApiVersions, 0..=4, |context| Box::pin(async move { done(api_versions::handle(&context)) })),
     serial(ApiKey::CreateTopics, 2..=7, |context| later(OnClose::Finish, create_topics::handle(context))),
     serial(ApiKey::DeleteTopics, 1..=6, |context| later(OnClose::Finish, delete_topics::handle(context))),

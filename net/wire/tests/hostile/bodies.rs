@@ -4,9 +4,9 @@
 
 use wire::messages::{
     ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, FetchRequest, FetchResponse, InitProducerIdRequest, InitProducerIdResponse,
-    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    DeleteTopicsResponse, FetchRequest, FetchResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
+    MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
 use wire::{ApiKey, Decoder, Encoder, Message, RequestHeader, ResponseHeader};
 
@@ -44,6 +44,7 @@ pub fn request_decode(frame: &[u8]) -> bool {
         ApiKey::ApiVersions => read!(ApiVersionsRequest, decoder, version),
         ApiKey::CreateTopics => read!(CreateTopicsRequest, decoder, version),
         ApiKey::DeleteTopics => read!(DeleteTopicsRequest, decoder, version),
+        ApiKey::FindCoordinator => read!(FindCoordinatorRequest, decoder, version),
         ApiKey::InitProducerId => read!(InitProducerIdRequest, decoder, version),
         ApiKey::OffsetForLeaderEpoch => read!(OffsetForLeaderEpochRequest, decoder, version),
         _ => false,
@@ -69,6 +70,7 @@ pub fn response_decode(input: &[u8]) -> bool {
         ApiKey::ApiVersions => read!(ApiVersionsResponse, decoder, version),
         ApiKey::CreateTopics => read!(CreateTopicsResponse, decoder, version),
         ApiKey::DeleteTopics => read!(DeleteTopicsResponse, decoder, version),
+        ApiKey::FindCoordinator => read!(FindCoordinatorResponse, decoder, version),
         ApiKey::InitProducerId => read!(InitProducerIdResponse, decoder, version),
         ApiKey::OffsetForLeaderEpoch => read!(OffsetForLeaderEpochResponse, decoder, version),
         _ => false,

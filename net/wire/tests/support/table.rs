@@ -108,6 +108,17 @@ macro_rules! every_struct {
             name null [6..], topic_id [6..], error_code, error_message [5..] null [5..],
         }
 
+        find_coordinator/find_coordinator_request::FindCoordinatorRequest<'_> {
+            key [..=3], key_type [1..], coordinator_keys [4..],
+        }
+        find_coordinator/find_coordinator_response::FindCoordinatorResponse<'_> {
+            throttle_time_ms [1..], error_code [..=3], error_message [1..=3] null [1..=3], node_id [..=3], host [..=3],
+            port [..=3], coordinators [4..],
+        }
+        find_coordinator/find_coordinator_response::Coordinator<'_> {
+            key [4..], node_id [4..], host [4..], port [4..], error_code [4..], error_message [4..] null [4..],
+        }
+
         init_producer_id/init_producer_id_request::InitProducerIdRequest<'_> {
             transactional_id null [0..], transaction_timeout_ms, producer_id [3..], producer_epoch [3..],
         }
@@ -151,6 +162,8 @@ macro_rules! every_message {
         $use!(CreateTopicsResponse);
         $use!(DeleteTopicsRequest);
         $use!(DeleteTopicsResponse);
+        $use!(FindCoordinatorRequest);
+        $use!(FindCoordinatorResponse);
         $use!(InitProducerIdRequest);
         $use!(InitProducerIdResponse);
         $use!(OffsetForLeaderEpochRequest);
