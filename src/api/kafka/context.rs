@@ -71,12 +71,13 @@ impl Context {
         Decoder::new(&self.frame[self.body_at..])
     }
 
-    /// The whole body as a request of this version.
+    /// The body as a request of this version. What stands behind it is passed over, as Kafka does: librdkafka 2 ends a Metadata request for
+    /// all topics with bytes that belong to none of its fields.
     ///
     /// # Errors
     /// Bytes that are not that request.
     pub fn decode<'a, M: Message<'a>>(&'a self) -> Result<M, Refusal> {
-        Ok(M::decode_exact(self.body(), self.version)?)
+        Ok(M::decode(&mut self.body(), self.version)?)
     }
 
     /// A part of the frame that a decoded message borrows, as a slice that keeps the frame alive.
