@@ -202,6 +202,11 @@ pub(crate) async fn flush_loop(core: Rc<StoreCore>, flushes: Rc<FlushQueue>) {
 }
 
 impl FlushQueue {
+    pub(crate) fn clear(&self) {
+        let commits = std::mem::take(&mut *self.commits.borrow_mut());
+        drop(commits);
+    }
+
     /// For the end of a store.
     pub(crate) fn wake(&self) {
         self.wanted.notify_all();

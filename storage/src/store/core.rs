@@ -182,6 +182,29 @@ impl StoreCore {
     }
 }
 
+/// Lets go of every log when the store stops, or when its shard drops its tasks: logs hold their store, and a store that held them for
+/// ever would keep the shard's driver, and with it the janitor, from ending.
+pub(crate) struct Teardown(pub(crate) Rc<StoreCore>);
+
+impl Drop for Teardown {
+    fn drop(&mut self) {
+        let core = &self.0;
+        drop(core.logs.take());
+        while let Some(pending) = { core.queue.borrow_mut().pop() } {
+            drop(pending);
+        }
+        core.destage_line.clear();
+        core.flushes.clear();
+    }
+}
+
+/// Runs, holding the teardown, until the store stops.
+pub(crate) async fn stand_by(teardown: Teardown) {
+    while !teardown.0.stopping.get() {
+        teardown.0.stopped.wait().await;
+    }
+}
+
 /// Journal room for one entry.
 pub(crate) struct Promised<'a> {
     core: &'a StoreCore,

@@ -42,6 +42,13 @@ pub(crate) struct DestageLine {
     aging: RefCell<VecDeque<Rc<LogInner>>>,
 }
 
+impl DestageLine {
+    pub(crate) fn clear(&self) {
+        let lines = [&self.ripe, &self.aging].map(|line| std::mem::take(&mut *line.borrow_mut()));
+        drop(lines);
+    }
+}
+
 /// A commit made more of a log durable.
 pub(crate) fn note_flushed(core: &StoreCore, log: &Rc<LogInner>) {
     let mut state = log.state.borrow_mut();

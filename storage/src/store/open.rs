@@ -123,6 +123,8 @@ async fn open_logs(core: &Rc<StoreCore>, records: Vec<LogRecord>) {
 
 fn start(core: &Rc<StoreCore>, trashed: Vec<String>) {
     let (shard, account) = (&core.shard, &core.account);
+    let teardown = super::core::Teardown(core.clone());
+    drop(shard.spawn(Class::Normal, account.clone(), super::core::stand_by(teardown)));
     let flushes = core.flushes.clone();
     shard.spawn(Class::Latency, account.clone(), commit::commit_loop(core.clone(), flushes.clone()));
     if !core.flushes_first() {
