@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 
 use base::{Instant, ShardId};
-use shard::Slice;
+use shard::{Answer, Slice};
 use storage::LogId;
 use wire::ErrorCode;
 
@@ -26,18 +26,17 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 struct Split<T> {
     here: Vec<(usize, T)>,
     there: BTreeMap<ShardId, Vec<(usize, T)>>,
-    /// Nobody owns them: the topic is gone or still being opened.
-    unowned: Vec<usize>,
 }
 
 fn split<T>(node: &Node, items: impl IntoIterator<Item = (LogId, T)>) -> Split<T> {
     let view = node.view();
-    let mut split = Split { here: Vec::new(), there: BTreeMap::new(), unowned: Vec::new() };
+    let mut split = Split { here: Vec::new(), there: BTreeMap::new() };
     for (place, (log, item)) in items.into_iter().enumerate() {
         match view.owner(log) {
             Some(owner) if owner == node.shard.id() => split.here.push((place, item)),
             Some(owner) => split.there.entry(owner).or_default().push((place, item)),
-            None => split.unowned.push(place),
+            // The topic is gone; its place is left without an answer.
+            None => {}
         }
     }
     split
@@ -237,33 +236,48 @@ fn trim(answers: &mut [Fetched<Slice>], max_bytes: usize) {
 /// Asks the owners for offsets.
 pub async fn list_offsets(node: &Rc<Node>, queries: Vec<ListOffset>) -> Vec<ListedOffset> {
     let count = queries.len();
-    let split = split(node, queries.into_iter().map(|query| (query.log, query)));
-    let mut parts = Vec::with_capacity(count);
-    for (owner, tasks) in split.there {
-        let (places, queries): (Vec<_>, Vec<_>) = tasks.into_iter().unzip();
-        match node.mesh.request(owner, Message::ListOffsets(queries)).await {
+    let (here, others) = ask(node, queries, |query| query.log, Message::ListOffsets).await;
+    let (places, queries): (Vec<_>, Vec<_>) = here.into_iter().unzip();
+    let mut parts: Vec<_> = places.into_iter().zip(partition::list_offsets(node, queries).await).collect();
+    for (places, reply) in others {
+        match reply.await {
             Message::ListedOffsets(listed) => parts.extend(places.into_iter().zip(listed)),
             other => unreachable!("ListOffsets is answered by ListedOffsets, not {other:?}"),
         }
     }
-    let (places, queries): (Vec<_>, Vec<_>) = split.here.into_iter().unzip();
-    parts.extend(places.into_iter().zip(partition::list_offsets(node, queries).await));
     place(count, parts, || ListedOffset::failed(ErrorCode::NotLeaderOrFollower))
 }
 
 /// Asks the owners for the ends of leader epochs.
 pub async fn epoch_ends(node: &Rc<Node>, queries: Vec<EpochEndQuery>) -> Vec<EpochEndFound> {
     let count = queries.len();
-    let split = split(node, queries.into_iter().map(|query| (query.log, query)));
-    let mut parts = Vec::with_capacity(count);
-    for (owner, tasks) in split.there {
-        let (places, queries): (Vec<_>, Vec<_>) = tasks.into_iter().unzip();
-        match node.mesh.request(owner, Message::EpochEnds(queries)).await {
+    let (here, others) = ask(node, queries, |query| query.log, Message::EpochEnds).await;
+    let (places, queries): (Vec<_>, Vec<_>) = here.into_iter().unzip();
+    let mut parts: Vec<_> = places.into_iter().zip(partition::epoch_ends(node, queries)).collect();
+    for (places, reply) in others {
+        match reply.await {
             Message::EpochEndsFound(found) => parts.extend(places.into_iter().zip(found)),
             other => unreachable!("EpochEnds is answered by EpochEndsFound, not {other:?}"),
         }
     }
-    let (places, queries): (Vec<_>, Vec<_>) = split.here.into_iter().unzip();
-    parts.extend(places.into_iter().zip(partition::epoch_ends(node, queries)));
     place(count, parts, || EpochEndFound::failed(ErrorCode::NotLeaderOrFollower))
+}
+
+/// Questions for this shard, each with its place; and for every other owner the places of its questions and its reply.
+type Asked<Q> = (Vec<(usize, Q)>, Vec<(Vec<usize>, Answer<Message>)>);
+
+/// Sends every other owner its questions before any reply is awaited.
+async fn ask<Q>(
+    node: &Rc<Node>,
+    queries: Vec<Q>,
+    log: impl Fn(&Q) -> LogId,
+    message: impl Fn(Vec<Q>) -> Message,
+) -> Asked<Q> {
+    let split = split(node, queries.into_iter().map(|query| (log(&query), query)));
+    let mut others = Vec::with_capacity(split.there.len());
+    for (owner, queries) in split.there {
+        let (places, queries): (Vec<_>, Vec<_>) = queries.into_iter().unzip();
+        others.push((places, node.mesh.send_request(owner, message(queries)).await));
+    }
+    (split.here, others)
 }
