@@ -20,6 +20,9 @@ use crate::segment::{FileKind, Floor, IndexEntry, OffsetEntry, TimeEntry};
 /// What one read from disk returns at most, so that many readers share the memory.
 pub const DISK_READ_BYTES_MAX: usize = 1 << 20;
 
+/// Blocks under way at once for one reader, at most.
+const BLOCKS_AHEAD: usize = 8;
+
 /// What a read from disk found.
 #[derive(Clone, Debug)]
 pub struct DiskRead {
@@ -268,13 +271,13 @@ impl<'a> Blocks<'a> {
         let indexes = range.start / READ_BLOCK_BYTES..range.end.div_ceil(READ_BLOCK_BYTES);
         let missing: Vec<u64> =
             indexes.filter(|index| self.held.get(index).is_none_or(|block| block.len() < needed(*index))).collect();
-        // All but the first get under way meanwhile, as far as the budget goes.
-        for &index in missing.iter().skip(1) {
-            if !self.cache.prefetch(self.file, index) {
-                break;
+        for (at, &index) in missing.iter().enumerate() {
+            // Those after it get under way meanwhile, as far as the budget goes.
+            for &ahead in missing[at + 1..].iter().take(BLOCKS_AHEAD) {
+                if !self.cache.prefetch(self.file, ahead) {
+                    break;
+                }
             }
-        }
-        for index in missing {
             let block = self.cache.get(self.file, index, needed(index)).await?;
             self.held.insert(index, block);
         }

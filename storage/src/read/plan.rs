@@ -39,7 +39,9 @@ impl Read {
     /// The bytes in one piece, for tests and tools.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
-        self.slices.iter().flat_map(|slice| slice.iter().copied()).collect()
+        let mut bytes = Vec::with_capacity(self.bytes);
+        self.slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
+        bytes
     }
 }
 

@@ -116,7 +116,8 @@ fn manifest_sample(random: &mut Random) -> Vec<u8> {
 fn any_bytes_at_all() {
     let mut random = Random::new(0x7365_676d_656e_7401);
     type Sample = fn(&mut Random) -> Vec<u8>;
-    let cases: [(Sample, fn(&[u8])); 3] =
+    type Body = fn(&[u8]);
+    let cases: [(Sample, Body); 3] =
         [(sample, bodies::segment), (journal_sample, bodies::journal), (manifest_sample, bodies::manifest)];
     for (sample, body) in cases {
         for _ in 0..4000 {
