@@ -2,6 +2,8 @@
 
 mod world;
 
+use std::time::Duration;
+
 use base::Random;
 use sim::io::Crash;
 use storage::LogConfig;
@@ -97,4 +99,36 @@ fn power_cuts(seed: u64) {
         }
     }
     drop(stores);
+}
+
+/// A store that has stopped has let its logs go: a checkpoint that comes too late must not write a manifest without them.
+#[test]
+fn checkpoints_that_meet_a_close_lose_nothing() {
+    for seed in 0..20 {
+        let mut machine = Machine::new(seed, small);
+        let (stores, _) = machine.start(1).unwrap();
+        let log = machine.create(0, &stores[0], 0, LogConfig::default()).unwrap();
+        for tag in 0..70 {
+            drop(log.append(&batch(tag, 1, 3000, None), options(0)).unwrap());
+        }
+        let (store, shard) = (stores[0].clone(), machine.shards[0].clone());
+        machine.run(0, async move {
+            let mut tasks = Vec::new();
+            for number in 0..40 {
+                let (store, task_shard) = (store.clone(), shard.clone());
+                tasks.push(shard.spawn(shard::Class::Normal, shard.account("test"), async move {
+                    task_shard.sleep(Duration::from_micros(number * 100)).await;
+                    // Some are too late, and say so.
+                    let _ = if number % 8 == 4 { store.close().await } else { store.checkpoint().await };
+                }));
+            }
+            for task in tasks {
+                task.await;
+            }
+        });
+        machine.crash(Crash::PowerLoss);
+        let (stores, _) = machine.start(1).unwrap();
+        let log = stores[0].log(log_id(0)).expect("the log");
+        assert_eq!(log.end_offset().0, 70, "seed {seed}");
+    }
 }

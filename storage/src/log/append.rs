@@ -123,6 +123,7 @@ impl Log {
             Ok(placed) => placed,
             Err(_no_memory) => {
                 self.unreserve(&mut state, batch.len());
+                self.0.core.want_memory();
                 return Err(AppendError::Backpressure);
             }
         };
@@ -194,6 +195,7 @@ impl Log {
         if !core.ring.borrow_mut().reserve(charge, core.control_room_bytes()) {
             core.space.borrow_mut().released(bytes as u64);
             core.want_checkpoint();
+            core.grow_wanted.notify_all();
             return Err(AppendError::Backpressure);
         }
         state.reserved_bytes += bytes as u64;

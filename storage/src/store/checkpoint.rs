@@ -1,6 +1,6 @@
 //! The checkpoint: makes everything in the journal durable in the segments, says so in a manifest, and frees the journal.
 //!
-//! Steps: close the gate; capture every log at one instant; let the queue drain; destage and write indexes up to the capture; sync;
+//! Steps: close the gate; note the replay position; capture every log that changed; let the queue drain; destage and write indexes up to the capture; sync;
 //! write the manifest; free. Appends go on all the while. What a log took in after the replay position and before the capture is in
 //! the manifest and in the journal; replay knows (see [`crate::recovery::replay`]).
 
@@ -26,6 +26,8 @@ const LOGS_AT_ONCE: usize = 8;
 const SYNCS_AT_ONCE: usize = 4;
 /// Above this many, one `syncfs` is cheaper.
 const SYNCS_MAX: usize = 64;
+/// Logs captured, or taken over, before others get a turn.
+const LOGS_A_POLL: usize = 64;
 /// After a checkpoint that could not be made.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
@@ -34,6 +36,8 @@ const RETRY_DELAY: Duration = Duration::from_millis(200);
 pub(crate) enum CheckpointError {
     /// The disk is full.
     Full,
+    /// The store has stopped.
+    Stopped,
     /// Something of an offline log could not be kept elsewhere.
     Io(std::io::Error),
 }
@@ -65,8 +69,13 @@ pub(crate) async fn checkpoint(core: &Rc<StoreCore>) -> Result<(), CheckpointErr
 /// One at a time: the gate sees to it.
 async fn attempt(core: &Rc<StoreCore>) -> Result<(), CheckpointError> {
     let _gate = core.close_gate().await;
+    // A store that has stopped has let its logs go: a manifest now would say that there are none.
+    if core.stopping.get() {
+        return Err(CheckpointError::Stopped);
+    }
     let replay_from = core.ring.borrow().next_position();
-    let captured = capture(core);
+    begin(core);
+    let captured = capture(core).await;
     core.drain().await;
     let changed: Vec<Log> = captured.iter().map(|captured| captured.log.clone()).collect();
     let done = run(core, captured, replay_from).await;
@@ -104,8 +113,9 @@ async fn run(
             offline::keep_journal(core, &log).await?;
         }
     }
-    for captured in &records {
+    for (index, captured) in records.iter().enumerate() {
         adopt(core, captured);
+        breathe(core, index).await;
     }
     write_manifest(core, replay_from).await?;
     core.ring.borrow_mut().free_below(replay_from.sequence);
@@ -117,20 +127,36 @@ async fn run(
     Ok(())
 }
 
-/// Every log at this instant. From now on the first append of each log brings its block along.
-fn capture(core: &StoreCore) -> Vec<Captured> {
-    let mut captured = Vec::new();
+/// At the replay position, all at one instant: from now on the first append of each log brings its block along.
+fn begin(core: &StoreCore) {
     for log in core.logs.borrow().values() {
         let mut state = log.0.state.borrow_mut();
         state.prefix_needed = true;
-        // A longer queue entry would bring what this capture does not cover under an older sequence.
         state.pending = None;
-        if state.dirty && matches!(state.status, Status::Online | Status::Parked) {
-            state.dirty = false;
-            captured.push(capture_log(log, &state));
+    }
+}
+
+/// Every log that changed, each at an instant of its own at or after the replay position.
+async fn capture(core: &StoreCore) -> Vec<Captured> {
+    let mut captured = Vec::new();
+    for (index, log) in core.all_logs().into_iter().enumerate() {
+        {
+            let mut state = log.0.state.borrow_mut();
+            if state.dirty && matches!(state.status, Status::Online | Status::Parked) {
+                state.dirty = false;
+                captured.push(capture_log(&log, &state));
+            }
         }
+        breathe(core, index).await;
     }
     captured
+}
+
+/// Between logs: thousands of them must not hold the core.
+async fn breathe(core: &StoreCore, index: usize) {
+    if index % LOGS_A_POLL == LOGS_A_POLL - 1 {
+        core.shard.yield_now().await;
+    }
 }
 
 fn capture_log(log: &Log, state: &LogState) -> Captured {
@@ -292,7 +318,7 @@ pub(crate) async fn checkpoint_loop(core: Rc<StoreCore>) {
             continue;
         }
         match checkpoint(&core).await {
-            Ok(()) => super::grow::after_checkpoint(&core, asked),
+            Ok(()) | Err(CheckpointError::Stopped) => {}
             Err(CheckpointError::Full) => {
                 tracing::warn!(shard = %core.config.shard, "no checkpoint: the disk is full; free space, or shorten retention");
                 super::space::measure(&core).await;

@@ -39,11 +39,11 @@ pub(crate) struct FlushQueue {
     wanted: shard::sync::Event,
 }
 
-/// Runs until the store closes and its queue is empty.
+/// Runs until the store stops: a change that began before it closed is still committed.
 pub(crate) async fn commit_loop(core: Rc<StoreCore>, flushes: Rc<FlushQueue>) {
     loop {
         while core.queue.borrow().is_empty() {
-            if core.closing.get() {
+            if core.stopping.get() {
                 return;
             }
             core.commit_wanted.wait().await;
@@ -110,9 +110,13 @@ fn build(core: &StoreCore, mut buf: Buf) -> Commit {
     buf.set_len(len);
     let place = ring.place(len).expect("room was promised to every entry");
     let half_full = ring.live_bytes() * 2 >= ring.bytes();
+    let falls_behind = ring.live_bytes() * 4 >= ring.bytes() * 3;
     drop((queue, ring));
     if half_full {
         core.want_checkpoint();
+    }
+    if falls_behind {
+        core.grow_wanted.notify_all();
     }
     core.budget.set_destage_first(half_full);
     Commit { place, buf, entries, appends, controls }
@@ -180,7 +184,7 @@ pub(crate) async fn flush_loop(core: Rc<StoreCore>, flushes: Rc<FlushQueue>) {
             (commits.back().map(|commit| commit.sequence), files)
         };
         let Some(upto) = upto else {
-            if core.closing.get() && core.queue.borrow().is_empty() {
+            if core.stopping.get() {
                 return;
             }
             flushes.wanted.wait().await;

@@ -37,6 +37,9 @@ const GATE_PERMITS: usize = 1 << 20;
 /// Journal room that appends leave to entries of other kinds.
 const CONTROL_ROOM_BYTES: u64 = 256 << 10;
 
+/// What a task that met a full arena waits for: the largest chunk of a tail.
+const MEMORY_ASKED_BYTES: usize = 256 << 10;
+
 pub(crate) struct StoreCore {
     pub(crate) shard: Shard,
     pub(crate) config: StoreConfig,
@@ -91,7 +94,10 @@ pub(crate) struct StoreCore {
     pub(crate) checkpoints: Cell<u64>,
     /// The first sequence that the newest manifest does not cover.
     pub(crate) replay_sequence: Cell<u64>,
-    pub(crate) growing: Cell<bool>,
+    /// Checkpoints do not keep up with what is appended: the journal is to grow.
+    pub(crate) grow_wanted: Event,
+    /// Somebody waits for the arena already.
+    pub(crate) memory_asked: Cell<bool>,
 
     // ---- the end
     /// No more appends or changes; what is queued is still committed.
@@ -132,6 +138,21 @@ impl StoreCore {
         self.checkpoint_wanted.notify_all();
     }
 
+    /// The arena had nothing for an append: when somebody gives memory back, those who wait for room try again. A checkpoint makes
+    /// tails droppable.
+    pub(crate) fn want_memory(self: &Rc<Self>) {
+        self.want_checkpoint();
+        if self.memory_asked.replace(true) {
+            return;
+        }
+        let core = self.clone();
+        drop(self.shard.spawn(shard::Class::Normal, self.account.clone(), async move {
+            drop(core.shard.arena().alloc_wait(MEMORY_ASKED_BYTES).await);
+            core.memory_asked.set(false);
+            core.room.notify_all();
+        }));
+    }
+
     /// For a change that a checkpoint must not see half done.
     pub(crate) async fn pass_gate(&self) -> Permit {
         self.gate.acquire(1).await.expect("the gate is never closed")
@@ -155,6 +176,9 @@ impl StoreCore {
             return Err(StoreError::TooLarge { bytes: encoded.entry_bytes() });
         }
         while !self.ring.borrow_mut().reserve(charge, 0) {
+            if self.closing.get() {
+                return Err(StoreError::Closed);
+            }
             self.want_checkpoint();
             self.room.wait().await;
         }

@@ -1,21 +1,24 @@
-//! The journal grows in the background while checkpoints are asked for because it is half full, up to its limit.
+//! The journal grows in the background while checkpoints do not keep up with what is appended, up to its limit.
+//!
+//! Owner: the store. One file at a time, in small writes that leave the device to commits; a store that is never pressed keeps the
+//! small journal it began with, and so recovers faster.
 
 use std::rc::Rc;
-
-use shard::Class;
 
 use super::core::StoreCore;
 use crate::journal::files::{Pace, make_file};
 
-/// A checkpoint is done. `asked`: for want of room, not for its age.
-pub(crate) fn after_checkpoint(core: &Rc<StoreCore>, asked: bool) {
-    let file_bytes = core.config.journal_file_bytes;
-    let room_to_grow = core.ring.borrow().bytes() + file_bytes <= core.config.journal_bytes_limit;
-    if !asked || !room_to_grow || core.closing.get() || core.growing.replace(true) {
-        return;
+/// Runs until the store stops or the journal is as large as it may be.
+pub(crate) async fn grow_loop(core: Rc<StoreCore>) {
+    loop {
+        core.grow_wanted.wait().await;
+        if core.stopping.get()
+            || core.ring.borrow().bytes() + core.config.journal_file_bytes > core.config.journal_bytes_limit
+        {
+            return;
+        }
+        grow(&core).await;
     }
-    let task_core = core.clone();
-    core.shard.spawn(Class::Background, core.account.clone(), async move { grow(&task_core).await });
 }
 
 async fn grow(core: &StoreCore) {
@@ -32,5 +35,4 @@ async fn grow(core: &StoreCore) {
         // The journal that there is goes on to serve.
         Err(error) => tracing::warn!(shard = %config.shard, %error, "the journal could not grow"),
     }
-    core.growing.set(false);
 }

@@ -144,12 +144,22 @@ impl ShardStore {
     pub async fn close(&self) -> Result<(), StoreError> {
         let core = &self.core;
         core.closing.set(true);
+        core.room.notify_all();
         core.drain().await;
         let done = self.checkpoint().await;
-        core.stopping.set(true);
-        for event in [&core.commit_wanted, &core.destage_wanted, &core.checkpoint_wanted, &core.stopped, &core.room] {
-            event.notify_all();
+        if core.stopping.replace(true) {
+            // Somebody else has closed it.
+            return Ok(());
         }
+        let waits = [
+            &core.commit_wanted,
+            &core.destage_wanted,
+            &core.checkpoint_wanted,
+            &core.grow_wanted,
+            &core.stopped,
+            &core.room,
+        ];
+        waits.into_iter().for_each(shard::sync::Event::notify_all);
         core.flushes.wake();
         core.trash.stop();
         // Logs hold their store and the store its logs: let go, or neither these nor the shard's driver would ever be dropped.
@@ -243,6 +253,7 @@ impl From<CheckpointError> for StoreError {
     fn from(error: CheckpointError) -> Self {
         match error {
             CheckpointError::Full => Self::DiskFull,
+            CheckpointError::Stopped => Self::Closed,
             CheckpointError::Io(error) => Self::io("keep the journal of", "an offline log", error),
         }
     }

@@ -103,7 +103,8 @@ fn new_core(
         checkpoint_asked: Cell::new(false),
         checkpoints: Cell::new(0),
         replay_sequence: Cell::new(sequence),
-        growing: Cell::new(false),
+        grow_wanted: Event::new(),
+        memory_asked: Cell::new(false),
         closing: Cell::new(false),
         stopping: Cell::new(false),
         stopped: Event::new(),
@@ -132,6 +133,7 @@ fn start(core: &Rc<StoreCore>, trashed: Vec<String>) {
     }
     shard.spawn(Class::Background, account.clone(), destage::destage_loop(core.clone()));
     shard.spawn(Class::Normal, account.clone(), checkpoint::checkpoint_loop(core.clone()));
+    shard.spawn(Class::Background, account.clone(), super::grow::grow_loop(core.clone()));
     shard.spawn(Class::Background, account.clone(), space::space_loop(core.clone()));
     shard.spawn(Class::Background, account.clone(), upkeep::upkeep_loop(core.clone()));
     let trash = core.trash.clone();
