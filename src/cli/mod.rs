@@ -1,6 +1,17 @@
 //! The command line: one file for each verb.
 
+mod batches;
+mod consume;
+mod failure;
+mod log;
+mod log_dump;
+mod log_verify;
+mod output;
+mod produce;
 pub mod serve;
+mod session;
+mod text;
+mod topic;
 
 use std::process::ExitCode;
 
@@ -18,6 +29,14 @@ struct Arguments {
 enum Verb {
     /// Run a broker
     Serve(serve::ServeArguments),
+    /// Create, list, describe and delete topics
+    Topic(topic::TopicArguments),
+    /// Write a record for each line of standard input
+    Produce(produce::ProduceArguments),
+    /// Print the records of a topic
+    Consume(consume::ConsumeArguments),
+    /// Look into the files of a stopped broker
+    Log(log::LogArguments),
 }
 
 /// Exit codes, the same for every verb.
@@ -46,6 +65,10 @@ impl From<Exit> for ExitCode {
 pub fn run() -> ExitCode {
     match Arguments::parse().verb {
         Verb::Serve(arguments) => serve::run(&arguments),
+        Verb::Topic(arguments) => topic::run(arguments),
+        Verb::Produce(arguments) => produce::run(arguments),
+        Verb::Consume(arguments) => consume::run(arguments),
+        Verb::Log(arguments) => log::run(arguments),
     }
     .into()
 }

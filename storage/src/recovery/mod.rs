@@ -207,6 +207,30 @@ pub async fn recover(shard: &Shard, config: &RecoverConfig) -> Result<Recovered,
     Ok(Recovered { shards, report })
 }
 
+/// What recovery would find and do.
+pub struct Survey {
+    pub images: Vec<ShardImage>,
+    pub plan: RecoveryPlan,
+    pub report: RecoveryReport,
+}
+
+/// Looks at a data directory as [`recover`] would, and leaves it as it is: for checks while no broker runs.
+///
+/// # Errors
+/// What would stop a start; see [`RecoverError`].
+///
+/// # Panics
+/// Without shards.
+pub async fn survey(shard: &Shard, config: &RecoverConfig) -> Result<Survey, RecoverError> {
+    assert!(config.shards > 0, "a broker has at least one shard");
+    let mut report = RecoveryReport::default();
+    let dirs = image::shard_dirs(shard, &config.data_dir).await?;
+    report.shard_dirs = dirs.len();
+    let (images, replays) = read_and_replay(shard, config, &dirs, &mut report).await?;
+    let plan = plan::recovery_plan(replays, config.shards).map_err(RecoverError::Placement)?;
+    Ok(Survey { images, plan, report })
+}
+
 /// The directories that everything else stands in, down from the root: a crash must not take one of them away.
 async fn make_dirs(shard: &Shard, data_dir: &Path) -> Result<(), RecoverError> {
     let fs = shard.fs();

@@ -1,0 +1,252 @@
+//! `tidemill topic`: create, list, describe and delete topics.
+
+use base::PartitionIndex;
+use clap::{Args, Subcommand};
+use client::{Client, NewTopic, OffsetSpec, Topic};
+use serde::Serialize;
+
+use super::Exit;
+use super::failure::Failure;
+use super::output::{Format, Output, Table};
+use super::session::{self, Connect};
+use super::text::key_value;
+
+#[derive(Args, Clone, Debug)]
+pub struct TopicArguments {
+    #[command(subcommand)]
+    verb: TopicVerb,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum TopicVerb {
+    /// Create a topic
+    Create(Create),
+    /// List all topics
+    List(List),
+    /// Show the partitions of topics: leaders, replicas, offsets
+    Describe(Describe),
+    /// Delete topics with all their records
+    Delete(Delete),
+}
+
+#[derive(Args, Clone, Debug)]
+struct Create {
+    name: String,
+    /// Number of partitions [default: the broker's `num.partitions`]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    partitions: Option<i32>,
+    /// Copies of each partition [default: the broker's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
+    replication_factor: Option<i16>,
+    /// A topic setting by Kafka's name, as in retention.ms=86400000; may be repeated
+    #[arg(long = "config", value_name = "KEY=VALUE", value_parser = key_value)]
+    configs: Vec<(String, String)>,
+    /// Check everything, create nothing
+    #[arg(long)]
+    validate_only: bool,
+    #[arg(long, value_enum, default_value_t)]
+    output: Format,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Args, Clone, Debug)]
+struct List {
+    #[arg(long, value_enum, default_value_t)]
+    output: Format,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Args, Clone, Debug)]
+struct Describe {
+    /// Topics to show [default: all]
+    names: Vec<String>,
+    #[arg(long, value_enum, default_value_t)]
+    output: Format,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Args, Clone, Debug)]
+struct Delete {
+    #[arg(required = true)]
+    names: Vec<String>,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+pub fn run(arguments: TopicArguments) -> Exit {
+    session::run(move |shard| async move {
+        match arguments.verb {
+            TopicVerb::Create(arguments) => create(&arguments.connect.client(&shard).await?, &arguments).await,
+            TopicVerb::List(arguments) => list(&arguments.connect.client(&shard).await?, arguments.output).await,
+            TopicVerb::Describe(arguments) => describe(&arguments.connect.client(&shard).await?, &arguments).await,
+            TopicVerb::Delete(arguments) => delete(&arguments.connect.client(&shard).await?, &arguments.names).await,
+        }
+    })
+}
+
+#[derive(Serialize)]
+struct CreatedRow<'a> {
+    name: &'a str,
+    topic_id: String,
+    partitions: i32,
+    replication_factor: i16,
+    validated_only: bool,
+}
+
+async fn create(client: &Client, arguments: &Create) -> Result<Exit, Failure> {
+    let topic = NewTopic {
+        name: arguments.name.clone(),
+        partition_count: arguments.partitions,
+        replication_factor: arguments.replication_factor,
+        assignments: Vec::new(),
+        configs: arguments.configs.clone(),
+    };
+    let created = client.create_topic(&topic, arguments.validate_only).await?;
+    let mut output = Output::stdout();
+    match arguments.output {
+        Format::Json => output.json(&CreatedRow {
+            name: &created.name,
+            topic_id: created.id.to_string(),
+            partitions: created.partition_count,
+            replication_factor: created.replication_factor,
+            validated_only: arguments.validate_only,
+        }),
+        Format::Table => {
+            let what = if arguments.validate_only { "could be created" } else { "created" };
+            let (partitions, copies) = (created.partition_count, created.replication_factor);
+            output.line(&format!("topic {} {what}: {partitions} partitions, {copies} copies", created.name));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct ListRow<'a> {
+    name: &'a str,
+    topic_id: String,
+    partitions: usize,
+    replication_factor: usize,
+    internal: bool,
+}
+
+async fn list(client: &Client, format: Format) -> Result<Exit, Failure> {
+    let topics = client.topics().await?;
+    let rows = topics.iter().map(|topic| ListRow {
+        name: &topic.name,
+        topic_id: topic.id.to_string(),
+        partitions: topic.partitions.len(),
+        replication_factor: topic.partitions.iter().map(|partition| partition.replicas.len()).max().unwrap_or(0),
+        internal: topic.is_internal,
+    });
+    let mut output = Output::stdout();
+    match format {
+        Format::Json => rows.for_each(|row| output.json(&row)),
+        Format::Table => {
+            let mut table = Table::new(&["NAME", "PARTITIONS", "COPIES", "TOPIC ID"]);
+            for row in rows {
+                let (partitions, copies) = (row.partitions.to_string(), row.replication_factor.to_string());
+                table.row(vec![row.name.to_owned(), partitions, copies, row.topic_id]);
+            }
+            table.print(&mut output);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+#[derive(Serialize)]
+struct PartitionRow<'a> {
+    topic: &'a str,
+    partition: i32,
+    leader: Option<i32>,
+    leader_epoch: i32,
+    replicas: Vec<i32>,
+    in_sync: Vec<i32>,
+    offline: Vec<i32>,
+    start_offset: Option<i64>,
+    end_offset: Option<i64>,
+}
+
+async fn describe(client: &Client, arguments: &Describe) -> Result<Exit, Failure> {
+    let topics = if arguments.names.is_empty() {
+        client.topics().await?
+    } else {
+        let mut topics = Vec::new();
+        for name in &arguments.names {
+            topics.push(client.describe_topic(name).await?);
+        }
+        topics
+    };
+    let mut output = Output::stdout();
+    let mut table = Table::new(&["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "END"]);
+    for topic in &topics {
+        let ends = ends_of(client, topic).await;
+        for ((index, partition), ends) in (0..).zip(&topic.partitions).zip(ends) {
+            let ids = |brokers: &[base::BrokerId]| brokers.iter().map(|broker| broker.0).collect::<Vec<i32>>();
+            let row = PartitionRow {
+                topic: &topic.name,
+                partition: index,
+                leader: partition.leader.map(|leader| leader.0),
+                leader_epoch: partition.leader_epoch.0,
+                replicas: ids(&partition.replicas),
+                in_sync: ids(&partition.in_sync),
+                offline: ids(&partition.offline),
+                start_offset: ends.map(|(start, _)| start),
+                end_offset: ends.map(|(_, end)| end),
+            };
+            match arguments.output {
+                Format::Json => output.json(&row),
+                Format::Table => table.row(cells(&row)),
+            }
+        }
+    }
+    if arguments.output == Format::Table {
+        table.print(&mut output);
+    }
+    Ok(Exit::Done)
+}
+
+fn cells(row: &PartitionRow<'_>) -> Vec<String> {
+    let list = |ids: &[i32]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    vec![
+        row.topic.to_owned(),
+        row.partition.to_string(),
+        number(row.leader.map(i64::from)),
+        row.leader_epoch.to_string(),
+        list(&row.replicas),
+        list(&row.in_sync),
+        number(row.start_offset),
+        number(row.end_offset),
+    ]
+}
+
+/// Start and end of each partition; none of a topic where some partition can't say.
+async fn ends_of(client: &Client, topic: &Topic) -> Vec<Option<(i64, i64)>> {
+    let unknown = vec![None; topic.partitions.len()];
+    // Without a leader there is nobody to ask, and asking would wait for one.
+    if topic.partitions.iter().any(|partition| partition.leader.is_none()) {
+        return unknown;
+    }
+    let indexes = (0..).map(PartitionIndex).zip(&topic.partitions).map(|(index, _)| index);
+    let asked: Vec<_> = indexes
+        .flat_map(|index| [OffsetSpec::Earliest, OffsetSpec::Latest].map(|spec| (&*topic.name, index, spec)))
+        .collect();
+    let Ok(found) = client.list_offsets(&asked).await else { return unknown };
+    let offset = |found: &client::ListedOffset| found.offset.map(|offset| offset.0);
+    found.chunks(2).map(|ends| Some((offset(&ends[0])?, offset(&ends[1])?))).collect()
+}
+
+async fn delete(client: &Client, names: &[String]) -> Result<Exit, Failure> {
+    let mut exit = Exit::Done;
+    for name in names {
+        match client.delete_topic(name).await {
+            Ok(()) => Output::stdout().line(&format!("topic {name} deleted")),
+            // The others are deleted all the same.
+            Err(error) => exit = Failure::from(error).report(),
+        }
+    }
+    Ok(exit)
+}
