@@ -132,10 +132,12 @@ impl Inner {
             return Vec::new();
         }
         self.destaged = self.destaged.max(done.end.0);
-        let (destaged, last, current) = (self.destaged, self.chunks.len().wrapping_sub(1), self.place.segment);
+        let (last, current) = (self.chunks.len().wrapping_sub(1), self.place.segment);
+        // A chunk that cannot go yet is not offered: it would leave the queue, and those behind it could never go either.
+        let whole = self.destaged_batches_end();
         let mut droppable = Vec::new();
         for (index, chunk) in self.chunks.iter_mut().enumerate() {
-            if chunk.end() > destaged {
+            if chunk.end() > whole {
                 break;
             }
             let is_idle_block = index == last && chunk.place.segment == current && chunk.buf.capacity() == BLOCK_BYTES;
@@ -145,6 +147,15 @@ impl Inner {
             }
         }
         droppable
+    }
+
+    /// Where the last batch ends that is in its segment whole.
+    fn destaged_batches_end(&self) -> u64 {
+        if self.destaged == self.end {
+            return self.end;
+        }
+        let after = self.marks.partition_point(|mark| mark.at <= self.destaged);
+        after.checked_sub(1).and_then(|last| self.marks.get(last)).map_or(0, |mark| mark.at)
     }
 
     /// Bytes that the last chunk still takes.
@@ -338,8 +349,13 @@ impl Inner {
         let mut inner = this.borrow_mut();
         let inner = &mut *inner;
         let only_chunk = inner.chunks.len() == 1;
-        let Some(front) = inner.chunks.front_mut().filter(|chunk| chunk.start == start) else { return 0 };
+        let Some(index) = inner.chunks.iter().position(|chunk| chunk.start == start) else { return 0 };
+        let front = &mut inner.chunks[index];
+        // It left the queue; the next destage of this log offers it again.
         front.queued = false;
+        if index > 0 {
+            return 0;
+        }
         // A batch that goes on in the next chunk must be in its segment whole, or it could be read from neither.
         let end = front.end();
         let next_batch = inner.marks.get(inner.marks.partition_point(|mark| mark.at < end));

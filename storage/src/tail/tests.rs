@@ -271,6 +271,27 @@ fn a_batch_in_two_chunks_stays_until_all_of_it_is_on_disk() {
 }
 
 #[test]
+fn memory_stays_bounded_while_batches_are_half_on_disk() {
+    let limit = 3 * CHUNK_BYTES_MAX;
+    let cache = cache(limit);
+    let (tail, mut model) = (empty_tail(&cache), Model::new());
+    let sizes = [600_000, 100_000];
+    // What is left of a batch, the batch that makes room, and the chunk that it begins.
+    let most = limit + 2 * sizes[0] + CHUNK_BYTES_MAX;
+    for size in sizes {
+        for _ in 0..30 {
+            model.append(&tail, 1, size);
+            // Destage stops in the middle of a batch, and the next append has to make room then.
+            while tail.undestaged_bytes() > CHUNK_BYTES_MAX as u64 {
+                model.destage(&tail, 100 << 10);
+            }
+            assert!(cache.bytes() <= most, "{} bytes in memory, {most} allowed", cache.bytes());
+        }
+    }
+    model.check(&tail);
+}
+
+#[test]
 fn a_log_that_grows_and_shrinks_for_ever_leaves_nothing_behind() {
     let cache = cache(64 << 20);
     let (tail, mut model) = (empty_tail(&cache), Model::new());
