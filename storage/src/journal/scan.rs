@@ -72,9 +72,18 @@ impl std::fmt::Display for JournalRot {
 
 impl std::error::Error for JournalRot {}
 
+/// What a scan passed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PassedOver {
+    /// Heads of this generation without the rest of their frame: torn, overwritten in part, or rotten.
+    pub damaged: u64,
+    /// Heads of earlier generations.
+    pub foreign: u64,
+}
+
 /// Every frame of generation `salt` in one file, of this lap and earlier ones.
 #[must_use]
-pub fn scan_file(file: u32, content: &[u8], salt: u64) -> Vec<FoundFrame> {
+pub fn scan_file(file: u32, content: &[u8], salt: u64, passed: &mut PassedOver) -> Vec<FoundFrame> {
     let mut found = Vec::new();
     let mut offset = 0;
     while let Some(bytes) = content.get(offset..).filter(|bytes| !bytes.is_empty()) {
@@ -84,7 +93,12 @@ pub fn scan_file(file: u32, content: &[u8], salt: u64) -> Vec<FoundFrame> {
                 found.push(FoundFrame { file, offset: offset as u64, head });
                 head.frame_bytes()
             }
-            None => JOURNAL_BLOCK_BYTES,
+            None => {
+                let head = FrameHead::parse(bytes);
+                passed.damaged += u64::from(head.is_some_and(|head| head.salt == salt));
+                passed.foreign += u64::from(head.is_some_and(|head| head.salt != salt));
+                JOURNAL_BLOCK_BYTES
+            }
         };
     }
     found
@@ -162,7 +176,7 @@ mod tests {
     fn check(files: &[&[Piece]], from: u64) -> Result<(Vec<u64>, usize), (u64, u32, u64)> {
         let mut found = Vec::new();
         for (number, pieces) in files.iter().enumerate() {
-            found.extend(scan_file(number as u32, &file(pieces), SALT));
+            found.extend(scan_file(number as u32, &file(pieces), SALT, &mut PassedOver::default()));
         }
         let from = JournalPosition { sequence: from, file: 9, offset: 99 };
         match find_end(found, &from) {
@@ -218,6 +232,6 @@ mod tests {
         let mut space = vec![0; 4 * JOURNAL_BLOCK_BYTES];
         let inner = frame(SALT + 1, 99, 98, 1);
         space[JOURNAL_BLOCK_BYTES..2 * JOURNAL_BLOCK_BYTES].copy_from_slice(&inner);
-        assert_eq!(scan_file(0, &space, SALT), []);
+        assert_eq!(scan_file(0, &space, SALT, &mut PassedOver::default()), []);
     }
 }

@@ -47,7 +47,13 @@ pub async fn read_newest(shard: &Shard, dir: &Path) -> Result<FoundManifest, Man
     let mut found = FoundManifest::default();
     for (copy, name) in COPY_NAMES.iter().enumerate() {
         let path = dir.join(name);
-        let content = match shard.fs().read_file(&path, MANIFEST_BYTES_MAX).await {
+        let read = async {
+            // What is read here is acted on: a power cut must not take it back any more.
+            let options = OpenOptions { read: true, ..OpenOptions::default() };
+            shard.fs().open(&path, options).await?.datasync().await?;
+            shard.fs().read_file(&path, MANIFEST_BYTES_MAX).await
+        };
+        let content = match read.await {
             Ok(content) => content,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(ManifestReadError::Io { path, error }),

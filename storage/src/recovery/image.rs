@@ -11,7 +11,7 @@ use super::RecoverError;
 use super::log_replay::Source;
 use crate::config::paths;
 use crate::journal::codec::FRAME_HEAD_BYTES;
-use crate::journal::scan::{FoundFrame, JournalScan, find_end, scan_file};
+use crate::journal::scan::{FoundFrame, JournalScan, PassedOver, find_end, scan_file};
 use crate::manifest::Manifest;
 use crate::manifest::file::{FoundManifest, ManifestReadError, read_newest};
 
@@ -27,6 +27,7 @@ pub struct ShardImage {
     pub newest_copy: usize,
     pub journal: JournalImage,
     pub scan: JournalScan,
+    pub passed: PassedOver,
     pub manifest_bytes_read: u64,
 }
 
@@ -85,12 +86,12 @@ impl ShardImage {
             return Err(RecoverError::ForeignManifest { dir, shard: manifest.head.shard });
         }
         let mut journal = JournalImage { files: Vec::new(), bytes_read: Cell::new(0) };
-        let mut frames = Vec::new();
+        let (mut frames, mut passed) = (Vec::new(), PassedOver::default());
         for number in numbers {
             let path = paths::journal_file(data_dir, of, number);
             let content = read_whole(shard, &path).await?;
             *journal.bytes_read.get_mut() += content.len() as u64;
-            frames.extend(scan_file(number, &content, manifest.head.salt));
+            frames.extend(scan_file(number, &content, manifest.head.salt, &mut passed));
             let keep = content.len() <= *memory;
             *memory -= if keep { content.len() } else { 0 };
             journal.files.push(JournalFile { number, path, content: keep.then_some(content) });
@@ -104,7 +105,7 @@ impl ShardImage {
                 wanted: scan.manifest_version_max,
             });
         }
-        Ok(Some(Self { shard: of, manifest, newest_copy, journal, scan, manifest_bytes_read: bytes_read }))
+        Ok(Some(Self { shard: of, manifest, newest_copy, journal, scan, passed, manifest_bytes_read: bytes_read }))
     }
 
     /// The entries of a frame and where they stand.
@@ -158,6 +159,9 @@ const READ: OpenOptions = OpenOptions { read: true, write: false, create: false,
 async fn read_whole(shard: &Shard, path: &Path) -> Result<Vec<u8>, RecoverError> {
     let read = async {
         let file = shard.fs().open(path, READ).await?;
+        // A killed process may have left commits that the device has and the medium has not. Recovery acts on what it reads here, so
+        // a power cut must not take it back any more.
+        file.datasync().await?;
         let bytes = file.bytes_at_open();
         if bytes > JOURNAL_FILE_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a journal file of {bytes} bytes")));

@@ -33,7 +33,7 @@ use shard::{Class, Shard};
 use self::apply::{ApplyContext, ApplyCounts};
 use self::image::ShardImage;
 use self::plan::RecoveryPlan;
-use self::replay::{ReplayError, ShardReplay};
+use self::replay::{EntryCounts, ReplayError, ShardReplay};
 use crate::config::{LogId, RecoverConfig, paths};
 use crate::journal::scan::JournalRot;
 use crate::manifest::{LogRecord, ManifestError, ManifestHead};
@@ -84,7 +84,13 @@ pub struct RecoveryReport {
     pub frames_replayed: u64,
     /// Written and never acknowledged.
     pub frames_dropped: u64,
-    pub entries_replayed: u64,
+    pub entries: EntryCounts,
+    /// Frames that were begun and are not whole.
+    pub frames_damaged: u64,
+    /// Frames of earlier generations.
+    pub frames_foreign: u64,
+    /// Shards whose newest whole manifest was the second copy.
+    pub second_copies: usize,
     pub manifest_bytes_read: u64,
     pub journal_bytes_read: u64,
     pub applied: ApplyCounts,
@@ -260,10 +266,13 @@ async fn read_and_replay(
         let Some(mut image) = ShardImage::read(shard, &config.data_dir, of, &mut memory).await? else { continue };
         report.manifest_bytes_read += image.manifest_bytes_read;
         report.frames_dropped += image.scan.frames_dropped as u64;
+        report.frames_damaged += image.passed.damaged;
+        report.frames_foreign += image.passed.foreign;
+        report.second_copies += image.newest_copy;
         report.frames_replayed += image.scan.frames.len() as u64;
         let mut replay = replay_shard(shard, &config.data_dir, &mut image, shard.wall()).await?;
         offline::bring_back(shard, &config.data_dir, &mut image, &mut replay, shard.wall()).await?;
-        report.entries_replayed += replay.entries;
+        report.entries.add(&replay.counts);
         images.push(image);
         replays.push((of, replay));
     }

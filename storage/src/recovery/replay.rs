@@ -37,11 +37,62 @@ impl fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
+/// Entries met in replay, by kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EntryCounts {
+    pub appends: u64,
+    pub block_prefixes: u64,
+    pub creations: u64,
+    pub removals: u64,
+    pub placements: u64,
+    pub truncations: u64,
+    pub starts_moved: u64,
+    pub epochs_adopted: u64,
+    pub rolls: u64,
+}
+
+impl EntryCounts {
+    fn note(&mut self, entry: &Entry<'_>) {
+        *match entry {
+            Entry::Append { .. } => &mut self.appends,
+            Entry::BlockPrefix { .. } => &mut self.block_prefixes,
+            Entry::Control(control) => match control {
+                Control::Create { .. } => &mut self.creations,
+                Control::Remove { .. } => &mut self.removals,
+                Control::Placed { .. } | Control::Released { .. } => &mut self.placements,
+                Control::Truncate { .. } => &mut self.truncations,
+                Control::StartMoved { .. } => &mut self.starts_moved,
+                Control::EpochAdopted { .. } => &mut self.epochs_adopted,
+                Control::Roll { .. } => &mut self.rolls,
+            },
+        } += 1;
+    }
+
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let data = self.appends + self.block_prefixes;
+        let lives = self.creations + self.removals + self.placements;
+        data + lives + self.truncations + self.starts_moved + self.epochs_adopted + self.rolls
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        self.appends += other.appends;
+        self.block_prefixes += other.block_prefixes;
+        self.creations += other.creations;
+        self.removals += other.removals;
+        self.placements += other.placements;
+        self.truncations += other.truncations;
+        self.starts_moved += other.starts_moved;
+        self.epochs_adopted += other.epochs_adopted;
+        self.rolls += other.rolls;
+    }
+}
+
 /// The logs of one shard directory as far as replay has come.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ShardReplay {
     pub logs: BTreeMap<LogId, LogReplay>,
-    pub entries: u64,
+    pub counts: EntryCounts,
     pub appended_bytes: u64,
 }
 
@@ -61,7 +112,7 @@ impl ShardReplay {
             })?;
             logs.insert(log, replay);
         }
-        Ok(Self { logs, entries: 0, appended_bytes: 0 })
+        Ok(Self { logs, counts: EntryCounts::default(), appended_bytes: 0 })
     }
 
     /// Replays one frame; `at` is where its payload stands, `now` the broker's clock.
@@ -72,7 +123,7 @@ impl ShardReplay {
         let mut entries = Entries::new(head, payload);
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(|error| ReplayError::Entry { error, source: at })?;
-            self.entries += 1;
+            self.counts.note(&entry);
             // The bytes of an append or a prefix are the last of their entry.
             let end = at.offset + entries.position() as u64;
             let ending = |bytes: &[u8]| Source { file: at.file, offset: end - bytes.len() as u64 };

@@ -108,10 +108,9 @@ async fn run(
         }
     }
     sync_files(core).await;
-    for log in core.all_logs() {
-        if log.status() == Status::Offline {
-            offline::keep_journal(core, &log).await?;
-        }
+    // Keeping one takes time in which another may fail: what is adopted below must be online still, or kept.
+    while let Some(failed) = core.all_logs().into_iter().find(offline::is_to_be_kept) {
+        offline::keep_journal(core, &failed).await?;
     }
     for (index, captured) in records.iter().enumerate() {
         adopt(core, captured);

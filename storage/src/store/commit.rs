@@ -175,7 +175,8 @@ fn flushed(core: &StoreCore, done: Unflushed) {
     core.committed.notify_all();
 }
 
-/// With `durability = "replicas"`: flushes what is written, again and again, until the store closes.
+/// With `durability = "replicas"`: flushes what is written, again and again, until the store stops. Not until it closes: a commit
+/// may be on its way from an empty queue then.
 pub(crate) async fn flush_loop(core: Rc<StoreCore>, flushes: Rc<FlushQueue>) {
     loop {
         let (upto, files) = {

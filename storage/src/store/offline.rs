@@ -30,6 +30,12 @@ pub(crate) fn fail(core: &StoreCore, log: &Log, error: &io::Error) {
     core.want_checkpoint();
 }
 
+/// Offline, and what its journal holds is not kept yet.
+pub(crate) fn is_to_be_kept(log: &Log) -> bool {
+    let state = log.0.state.borrow();
+    state.status == Status::Offline && !state.kept
+}
+
 /// Copies what the journal holds of an offline log to its orphan file, durably, and marks its record.
 pub(crate) async fn keep_journal(core: &Rc<StoreCore>, log: &Log) -> io::Result<()> {
     if log.0.state.borrow().kept {

@@ -4,7 +4,7 @@
 use base::{Offset, WallTime};
 use record::{BatchHeader, HEADER_BYTES};
 use storage::journal::codec::{Control, Entries, Entry, FrameHead, FrameWriter, frame_at};
-use storage::journal::scan::{JournalPosition, find_end, scan_file};
+use storage::journal::scan::{JournalPosition, PassedOver, find_end, scan_file};
 use storage::manifest::{LogRecord, Manifest};
 use storage::producer::ProducerTable;
 use storage::read::{ReadLimits, Walk};
@@ -80,7 +80,7 @@ const LOGS_MAX: usize = 24;
 /// file, and for the entries of a frame whose checksum is right, as if a defect of ours had written them.
 pub fn journal(bytes: &[u8]) {
     let salt = FrameHead::parse(bytes).map_or(0, |head| head.salt);
-    let found = scan_file(0, bytes, salt);
+    let found = scan_file(0, bytes, salt, &mut PassedOver::default());
     let mut replay = ShardReplay::default();
     if let Ok(scan) = find_end(found, &JournalPosition { sequence: 1, file: 0, offset: 0 }) {
         for frame in &scan.frames {
@@ -117,7 +117,9 @@ fn entries(head: &FrameHead, payload: &[u8], replay: &mut ShardReplay) {
             let record = log.to_record();
             assert!(record.start <= record.end && record.high_watermark <= record.end);
             let extents = log.segments.iter().flat_map(|segment| &segment.extents);
-            assert!(extents.map(|extent| extent.bytes).sum::<u64>() <= replay.appended_bytes + 4096 * replay.entries);
+            assert!(
+                extents.map(|extent| extent.bytes).sum::<u64>() <= replay.appended_bytes + 4096 * replay.counts.total()
+            );
         }
     }
 }

@@ -5,7 +5,7 @@
 //! log must stand exactly as after some change at or behind the last acknowledged one: that one rule holds "nothing acknowledged
 //! is lost", "no phantom", "nothing comes back", "all or nothing for each batch" and "in order".
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::batches::{Mark, Stamp};
 
@@ -82,6 +82,8 @@ pub struct History {
     /// Changes that are not acknowledged, in order.
     open: VecDeque<(u64, Change)>,
     next: u64,
+    /// First offset and content of every batch that was ever appended.
+    ever: BTreeSet<(i64, u64)>,
     /// The start that was promised, and the furthest that was asked for.
     start: i64,
     start_asked: i64,
@@ -125,7 +127,22 @@ impl History {
         if mark.base != self.end() {
             return Err(format!("a batch got offset {} where the log ends at {}", mark.base, self.end()));
         }
+        self.ever.insert((mark.base, mark.content));
         Ok(self.change(Change::Append(mark)))
+    }
+
+    /// Each of these batches was appended just there at some time, and they follow each other. All that can be asked of a log whose
+    /// journal has rotted where a crash may have torn it.
+    pub fn check_genuine(&self, found: &[Mark]) -> Result<(), String> {
+        for (index, mark) in found.iter().enumerate() {
+            if !self.ever.contains(&(mark.base, mark.content)) {
+                return Err(format!("{mark:?} was never appended"));
+            }
+            if index > 0 && found[index - 1].last + 1 != mark.base {
+                return Err(format!("{mark:?} follows {:?}", found[index - 1]));
+            }
+        }
+        Ok(())
     }
 
     /// The log was told to end at `end`.

@@ -8,6 +8,8 @@ use sim::faults::Register;
 use sim::judge::{ChangeId, History};
 use storage::LogId;
 
+use crate::session::Setup;
+
 /// Where a log is in its life, as its clients know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
@@ -50,8 +52,8 @@ pub struct LogModel {
     pub epoch_asked: i32,
     /// A truncation, removal or change of epoch is under way: nobody else touches the log.
     pub busy: bool,
-    /// Its segments could not be written: it takes nothing until the next start.
-    pub offline: bool,
+    /// A change of it failed, or its files did: it is left alone until the next start.
+    pub unsure: bool,
     pub retention: bool,
     pub segment_bytes: u64,
     /// Counts truncations, so that a read that was overtaken by one is not judged.
@@ -60,7 +62,7 @@ pub struct LogModel {
 
 impl LogModel {
     pub fn is_idle(&self) -> bool {
-        self.life == Life::Live && !self.busy && !self.offline
+        self.life == Life::Live && !self.busy && !self.unsure
     }
 
     /// The log's latest epoch is known exactly.
@@ -128,12 +130,19 @@ impl Producer {
 
 /// Everything the clients know.
 pub struct Model {
+    pub setup: Setup,
+    /// An append that was acknowledged is there after a crash. Not so where the power goes and nothing promised to flush.
+    pub keeps_appends: bool,
     pub logs: Vec<LogModel>,
     pub random: Random,
     pub register: Register,
     /// The first broken promise.
     pub broken: Option<String>,
     pub operations: u64,
+    /// In this run of the process operations on files fail now and then, or have failed.
+    pub faulty: bool,
+    /// In this run of the process the disk is full, or was.
+    pub full: bool,
     /// Operations that may still be begun in this round.
     pub budget: u64,
     /// Workers that have not ended.
@@ -150,12 +159,17 @@ pub struct Model {
 impl Model {
     pub fn new(mut random: Random) -> Self {
         let next_topic = random.next_u64() >> 1;
+        let setup = Setup::any(&mut random);
         Self {
+            keeps_appends: setup.is_durable() || random.chance(1, 2),
+            setup,
             logs: Vec::new(),
             random,
             register: Register::default(),
             broken: None,
             operations: 0,
+            faulty: false,
+            full: false,
             budget: 0,
             working: 0,
             waiting: 0,
@@ -202,9 +216,9 @@ impl Model {
             epoch_promised: 0,
             epoch_asked: 0,
             busy: false,
-            offline: false,
+            unsure: false,
             retention: self.random.chance(1, 6),
-            segment_bytes: [64 << 10, 256 << 10, 1 << 20][self.random.below(3) as usize],
+            segment_bytes: [32 << 10, 64 << 10, 256 << 10, 1 << 20][self.random.below(4) as usize],
             cuts: 0,
         });
         self.logs.len() - 1
@@ -225,9 +239,11 @@ impl Model {
     pub fn process_ended(&mut self) {
         self.working = 0;
         self.waiting = 0;
+        self.faulty = false;
+        self.full = false;
         for log in &mut self.logs {
             log.busy = false;
-            log.offline = false;
+            log.unsure = false;
         }
     }
 

@@ -6,15 +6,18 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::{Offset, ShardId};
+use base::{Offset, Random, ShardId};
 use shard::{Class, Shard, ShardOptions};
 use sim::batches::{Mark, split};
 use sim::faults::Register;
 use sim::seat::{MachineId, Seat};
 use sim::world::{Failure, World};
-use storage::{Log, ReadLimits, RecoverConfig, RecoverError, RecoveredShard, RecoveryReport, ShardStore, StoreConfig};
+use storage::{
+    Durability, Log, ReadLimits, RecoverConfig, RecoveredShard, RecoveryReport, ShardStore, Status, StoreConfig,
+};
 
 use crate::model::{Life, Model};
+use crate::weather::Weather;
 use crate::work::{Bench, log_config, worker};
 
 pub const DATA: &str = "/data";
@@ -58,16 +61,45 @@ fn shard_options(seat: Seat) -> ShardOptions {
     ShardOptions { id: seat.shard, arena_bytes: 48 << 20, ..ShardOptions::default() }
 }
 
-fn store_config(shard: ShardId) -> StoreConfig {
-    StoreConfig {
-        journal_file_bytes: 512 << 10,
-        journal_files_initial: 2,
-        journal_bytes_limit: 2 << 20,
-        tail_cache_bytes: 256 << 10,
-        reserve_bytes: 4 << 20,
-        checkpoint_interval: Duration::from_millis(200),
-        destage_delay: Duration::from_millis(5),
-        ..StoreConfig::new(DATA, shard)
+/// How the stores of one seed are set up: small, so that everything happens often.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    durability: Durability,
+    journal_file_bytes: u64,
+    tail_cache_bytes: usize,
+    checkpoint_interval: Duration,
+    destage_delay: Duration,
+}
+
+impl Setup {
+    pub fn any(random: &mut Random) -> Self {
+        let mut pick = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
+        Self {
+            durability: if pick(&[0, 0, 0, 1]) == 0 { Durability::Disk } else { Durability::Replicas },
+            journal_file_bytes: pick(&[512, 512, 1024, 2048]) << 10,
+            tail_cache_bytes: (pick(&[64, 256, 1024]) << 10) as usize,
+            checkpoint_interval: Duration::from_millis(pick(&[3, 20, 100, 400])),
+            destage_delay: Duration::from_millis(pick(&[1, 5, 40])),
+        }
+    }
+
+    /// Acknowledged means flushed; otherwise a power cut may take it.
+    pub fn is_durable(&self) -> bool {
+        self.durability == Durability::Disk
+    }
+
+    fn store_config(&self, shard: ShardId) -> StoreConfig {
+        StoreConfig {
+            durability: self.durability,
+            journal_file_bytes: self.journal_file_bytes,
+            journal_files_initial: 2,
+            journal_bytes_limit: self.journal_file_bytes * 4,
+            tail_cache_bytes: self.tail_cache_bytes,
+            reserve_bytes: 4 << 20,
+            checkpoint_interval: self.checkpoint_interval,
+            destage_delay: self.destage_delay,
+            ..StoreConfig::new(DATA, shard)
+        }
     }
 }
 
@@ -77,14 +109,31 @@ pub struct Session {
     pub benches: Vec<Bench>,
 }
 
-/// Starts the process and recovers its data. The outer error is the run's failure, the inner one what recovery said.
+/// What may be asked of a start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// Everything.
+    Sound,
+    /// Operations on files fail, or the disk is full: it may refuse.
+    BadWeather,
+    /// Bits have flipped: it may refuse, as may reads, but what is served is right.
+    Rotten,
+    /// Bits have flipped where a crash may have torn: what is served was written there once.
+    TornJournal,
+}
+
+/// Why the process did not start, or not wholly.
+pub type Refusal = String;
+
+/// Starts the process and recovers its data.
 pub fn start(
     world: &mut World,
     machine: MachineId,
     shards: u16,
     crash: impl FnOnce(&mut World),
     model: &SharedModel,
-) -> Result<Ended<Result<Session, RecoverError>>, Failure> {
+    how: Start,
+) -> Result<Ended<Result<Session, Refusal>>, Failure> {
     let shards = world.boot(machine, shards, shard_options);
     crash(world);
     let config = RecoverConfig::new(DATA, shards.len() as u16);
@@ -93,37 +142,41 @@ pub fn start(
     let recovered = match all(world, machine, vec![(shards[0].clone(), recovery)])? {
         Ended::Crashed => return Ok(Ended::Crashed),
         Ended::Done(mut results) => match results.remove(0) {
-            Ok(recovered) => {
-                note_report(&mut model.borrow_mut().register, &recovered.report);
-                recovered.shards
-            }
-            Err(error) => return Ok(Ended::Done(Err(error))),
+            Ok(recovered) => recovered,
+            Err(error) => return Ok(Ended::Done(Err(format!("recovery failed: {error}")))),
         },
     };
-    let open = |(shard, recovered): (&Shard, &RecoveredShard)| {
-        let (config, recovered, own) = (store_config(shard.id()), recovered.clone(), shard.clone());
+    note_report(&mut model.borrow_mut().register, &recovered.report);
+    let setup = model.borrow().setup;
+    let open = |(shard, recovered): (&Shard, RecoveredShard)| {
+        let (config, own) = (setup.store_config(shard.id()), shard.clone());
         (shard.clone(), async move { ShardStore::open(own, config, recovered).await })
     };
-    let stores = match all(world, machine, shards.iter().zip(&recovered).map(open).collect())? {
+    let stores = match all(world, machine, shards.iter().zip(recovered.shards).map(open).collect())? {
         Ended::Crashed => return Ok(Ended::Crashed),
         Ended::Done(stores) => stores,
     };
     let mut benches = Vec::new();
     for (shard, store) in shards.into_iter().zip(stores) {
-        let store = store.map_err(|error| Failure::Judged(format!("a recovered store did not open: {error}")))?;
-        benches.push(Bench { shard, store, model: model.clone(), logs: Rc::default() });
+        match store {
+            Ok(store) => benches.push(Bench { shard, store, model: model.clone(), logs: Rc::default() }),
+            Err(error) => return Ok(Ended::Done(Err(format!("a store did not open: {error}")))),
+        }
+    }
+    if how == Start::BadWeather {
+        Weather::Calm.set(world, machine, model);
     }
     let session = Session { machine, benches };
-    match session.check(world, model)? {
-        Ended::Crashed => Ok(Ended::Crashed),
-        Ended::Done(()) => Ok(Ended::Done(Ok(session))),
-    }
+    Ok(match session.check(world, model, how)? {
+        Ended::Crashed => Ended::Crashed,
+        Ended::Done(checked) => Ended::Done(checked.map(|()| session)),
+    })
 }
 
 impl Session {
     /// Holds what the stores have against what the clients know.
-    fn check(&self, world: &mut World, model: &SharedModel) -> Result<Ended<()>, Failure> {
-        self.place_logs(model)?;
+    fn check(&self, world: &mut World, model: &SharedModel, how: Start) -> Result<Ended<Result<(), Refusal>>, Failure> {
+        self.place_logs(model, how)?;
         let read = |bench: &Bench| {
             let (bench, shard) = (bench.clone(), bench.shard.clone());
             (shard, async move {
@@ -141,29 +194,29 @@ impl Session {
         };
         let mut model = model.borrow_mut();
         for (index, log, batches) in found.into_iter().flatten() {
-            let batches = match batches {
-                Ok(batches) => batches,
-                Err(why) => {
-                    let end = model.logs[index].history.settled_end();
-                    let why = format!("log {}, acknowledged up to {end}, after recovery: {why}", log.id());
-                    return Err(Failure::Judged(why));
+            match (batches, how) {
+                (Ok(batches), Start::TornJournal) => {
+                    if let Err(why) = model.logs[index].history.check_genuine(&batches) {
+                        model.fail(format!("log {}: {why}", log.id()));
+                    }
                 }
-            };
-            model.recovered(index, log.start_offset().0, log.end_offset().0, &batches);
-            check_epochs(&mut model, index, &log);
-            if log.durable_end() != log.end_offset() {
-                model.fail(format!("log {}: recovered, and not durable to its end", log.id()));
+                (Ok(batches), _) => check_log(&mut model, index, &log, &batches),
+                (Err(_), Start::Rotten | Start::TornJournal) => model.register.hit("rot: a read was refused"),
+                (Err(why), Start::BadWeather) => return Ok(Ended::Done(Err(why))),
+                (Err(why), Start::Sound) => {
+                    let end = model.logs[index].history.settled_end();
+                    model.fail(format!("log {}, acknowledged up to {end}, after recovery: {why}", log.id()));
+                }
             }
-            log.set_config(log_config(&model.logs[index]));
         }
         match model.broken.take() {
             Some(why) => Err(Failure::Judged(why)),
-            None => Ok(Ended::Done(())),
+            None => Ok(Ended::Done(Ok(()))),
         }
     }
 
     /// Finds each log's shard: every log that must exist is on exactly one, and none that must not.
-    fn place_logs(&self, model: &SharedModel) -> Result<(), Failure> {
+    fn place_logs(&self, model: &SharedModel, how: Start) -> Result<(), Failure> {
         let mut model = model.borrow_mut();
         let known = model.by_id();
         let mut owners: BTreeMap<usize, ShardId> = BTreeMap::new();
@@ -180,6 +233,9 @@ impl Session {
                 bench.logs.borrow_mut().push((index, log));
             }
         }
+        if how == Start::TornJournal {
+            return Ok(());
+        }
         for (index, log) in model.logs.iter_mut().enumerate() {
             let exists = owners.contains_key(&index);
             match (log.life, exists) {
@@ -192,8 +248,14 @@ impl Session {
         Ok(())
     }
 
-    /// Clients work until `operations` are begun and all are answered, or the process ends.
-    pub fn work(&self, world: &mut World, model: &SharedModel, operations: u64) -> Result<Ended<()>, Failure> {
+    /// Clients work until `operations` are begun and all are answered, or the process ends; the weather changes on the way.
+    pub fn work(
+        &self,
+        world: &mut World,
+        model: &SharedModel,
+        operations: u64,
+        forecast: &[(u64, Weather)],
+    ) -> Result<Ended<()>, Failure> {
         const WORKERS: u32 = 4;
         {
             let mut model = model.borrow_mut();
@@ -206,20 +268,68 @@ impl Session {
             }
         }
         world.nudge(self.machine);
+        // Whoever waits for room on a full disk waits until there is some: no weather lasts for ever.
+        const PATIENCE: Duration = Duration::from_secs(20);
+        for (left, weather) in forecast {
+            let until = world.now() + PATIENCE;
+            self.run_while(world, model, |world, model| model.budget > *left && world.now() < until)?;
+            if !world.is_up(self.machine) {
+                break;
+            }
+            weather.set(world, self.machine, model);
+        }
+        let until = world.now() + PATIENCE;
+        self.run_while(world, model, |world, model| model.working > 0 && world.now() < until)?;
+        if world.is_up(self.machine) {
+            Weather::Calm.set(world, self.machine, model);
+        }
+        self.run_while(world, model, |_, model| model.working > 0 || model.waiting > 0)?;
+        if !world.is_up(self.machine) {
+            model.borrow_mut().process_ended();
+            return Ok(Ended::Crashed);
+        }
+        let was_full = model.borrow().full && !model.borrow().faulty;
+        if was_full { self.check_resumed(world, model) } else { Ok(Ended::Done(())) }
+    }
+
+    fn run_while(
+        &self,
+        world: &mut World,
+        model: &SharedModel,
+        busy: impl Fn(&World, &Model) -> bool,
+    ) -> Result<(), Failure> {
         let result = world.run_until(LIMIT, |world| {
             let model = model.borrow();
-            (model.working == 0 && model.waiting == 0) || model.broken.is_some() || !world.is_up(self.machine)
+            !busy(world, &model)
+                || model.working == 0 && model.waiting == 0
+                || model.broken.is_some()
+                || !world.is_up(self.machine)
         });
-        let mut model = model.borrow_mut();
-        if let Some(why) = model.broken.take() {
-            return Err(Failure::Judged(why));
+        match model.borrow_mut().broken.take() {
+            Some(why) => Err(Failure::Judged(why)),
+            None => result,
         }
-        result?;
-        if world.is_up(self.machine) {
-            return Ok(Ended::Done(()));
+    }
+
+    /// The disk was full and is not any more: every log takes appends again, by itself.
+    fn check_resumed(&self, world: &mut World, model: &SharedModel) -> Result<Ended<()>, Failure> {
+        let resume = |bench: &Bench| {
+            let (bench, shard) = (bench.clone(), bench.shard.clone());
+            (shard, async move { bench.append_to_all().await })
+        };
+        match all(world, self.machine, self.benches.iter().map(resume).collect())? {
+            Ended::Crashed => {
+                model.borrow_mut().process_ended();
+                Ok(Ended::Crashed)
+            }
+            Ended::Done(results) => match results.into_iter().find_map(Result::err) {
+                None => {
+                    model.borrow_mut().register.hit("disk full: taken up again");
+                    Ok(Ended::Done(()))
+                }
+                Some(why) => Err(Failure::Judged(format!("the disk has room again, and {why}"))),
+            },
         }
-        model.process_ended();
-        Ok(Ended::Crashed)
     }
 
     /// Stops as an operator would.
@@ -249,10 +359,24 @@ fn note_report(register: &mut Register, report: &RecoveryReport) {
     register.add("recovery: segment bytes written", report.applied.segment_bytes_written);
     register.add("recovery: files trashed", report.applied.files_trashed);
     register.add("recovery: indexes restarted", report.applied.indexes_restarted);
+    register.add("recovery: damaged commits passed over", report.frames_damaged);
+    register.add("recovery: commits of earlier generations passed over", report.frames_foreign);
+    register.add("recovery: second manifest copy won", report.second_copies as u64);
+    register.add("recovery: appends replayed", report.entries.appends);
+    register.add("recovery: block prefixes restored", report.entries.block_prefixes);
+    register.add("recovery: creations replayed", report.entries.creations);
+    register.add("recovery: removals replayed", report.entries.removals);
+    register.add("recovery: truncations replayed", report.entries.truncations);
+    register.add("recovery: moved starts replayed", report.entries.starts_moved);
+    register.add("recovery: adopted epochs replayed", report.entries.epochs_adopted);
+    register.add("recovery: rolled segments replayed", report.entries.rolls);
 }
 
 /// All batches of a log, read in pieces.
 async fn read_all(log: &Log) -> Result<Vec<Mark>, String> {
+    if log.status() != Status::Online {
+        return Err(format!("its status is {:?}", log.status()));
+    }
     let (mut at, end) = (log.start_offset(), log.end_offset());
     let mut found = Vec::new();
     while at < end {
@@ -267,6 +391,16 @@ async fn read_all(log: &Log) -> Result<Vec<Mark>, String> {
         found.extend(marks);
     }
     Ok(found)
+}
+
+/// Holds one log against what is known of it.
+fn check_log(model: &mut Model, index: usize, log: &Log, batches: &[Mark]) {
+    model.recovered(index, log.start_offset().0, log.end_offset().0, batches);
+    check_epochs(model, index, log);
+    if log.durable_end() != log.end_offset() {
+        model.fail(format!("log {}: recovered, and not durable to its end", log.id()));
+    }
+    log.set_config(log_config(&model.logs[index]));
 }
 
 fn check_epochs(model: &mut Model, index: usize, log: &Log) {

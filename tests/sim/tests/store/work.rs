@@ -8,15 +8,12 @@ use base::{LeaderEpoch, Offset};
 use shard::{Class, Shard};
 use sim::batches::{Mark, Recipe, placed, split};
 use sim::judge::ChangeId;
-use storage::{AppendError, AppendOptions, Durable, Log, LogConfig, LogId, ReadError, ReadLimits, ShardStore};
+use storage::{AppendError, AppendOptions, Durable, Log, LogConfig, ReadError, ReadLimits, ShardStore};
 
 use crate::model::{Life, LogModel, Model, Sent};
 
 /// As many batches of an idempotent producer are unanswered at most: what Kafka's clients keep in flight.
 const IN_FLIGHT: usize = 5;
-/// Logs that exist at a time.
-const LOGS: usize = 10;
-
 /// One shard's store and what its clients share.
 #[derive(Clone)]
 pub struct Bench {
@@ -133,7 +130,7 @@ impl Bench {
         }
     }
 
-    fn count(&self) {
+    pub fn count(&self) {
         self.model.borrow_mut().operations += 1;
     }
 
@@ -176,7 +173,7 @@ impl Bench {
     }
 
     /// Appends a batch that is new, or a repeat after a crash: what the log holds says which. `false` when it was refused.
-    fn append(&self, index: usize, log: &Log, recipe: Recipe, producer: Option<usize>) -> bool {
+    pub fn append(&self, index: usize, log: &Log, recipe: Recipe, producer: Option<usize>) -> bool {
         let sent = recipe.build();
         let epoch = self.model.borrow().logs[index].epoch;
         let result = log.append(&sent, self.options(epoch));
@@ -237,9 +234,9 @@ impl Bench {
         match error {
             AppendError::NoSpace(_) => model.register.hit("append refused: disk full"),
             AppendError::Backpressure => model.register.hit("append refused: journal full"),
-            AppendError::Offline => {
+            AppendError::Offline if model.faulty || model.full => {
                 model.register.hit("append refused: log offline");
-                model.logs[index].offline = true;
+                model.logs[index].unsure = true;
             }
             other => model.fail(format!("log {}: an append was refused: {other}", log.id())),
         }
@@ -253,18 +250,22 @@ impl Bench {
             let held = durable.await;
             let mut model = model.borrow_mut();
             model.waiting -= 1;
+            let keeps = model.keeps_appends;
             let log = &mut model.logs[index];
             match held {
                 Ok(()) => match answer {
                     Answer::First(change, producer) => {
-                        log.history.acknowledge(change);
+                        if keeps {
+                            log.history.acknowledge(change);
+                        }
                         if let Some(producer) = producer {
                             log.producers[producer].unanswered.retain(|sent| sent.change != Some(change));
                         }
                     }
-                    Answer::Repeat(base) => log.history.acknowledge_batch(base),
+                    Answer::Repeat(base) if keeps => log.history.acknowledge_batch(base),
+                    Answer::Repeat(_) => {}
                 },
-                Err(_) if log.cuts > 0 || log.life != Life::Live || log.offline => {}
+                Err(_) if log.cuts > 0 || log.life != Life::Live => {}
                 Err(lost) => model.fail(format!("an append was lost in a log that nobody cut: {lost:?}")),
             }
         };
@@ -314,6 +315,25 @@ impl Bench {
         }
     }
 
+    /// Appends a batch to every log, as soon as each takes it; an error when one does not for a long time.
+    pub async fn append_to_all(&self) -> Result<(), String> {
+        let logs = self.logs.borrow().clone();
+        let give_up = self.shard.now() + Duration::from_secs(60);
+        for (index, log) in logs {
+            if !self.model.borrow().logs[index].is_idle() {
+                continue;
+            }
+            let recipe = self.model.borrow_mut().recipe(None, self.shard.wall());
+            while !self.append(index, &log, recipe, None) {
+                if self.shard.now() > give_up {
+                    return Err(format!("log {} still refuses an append", log.id()));
+                }
+                self.shard.sleep(Duration::from_millis(200)).await;
+            }
+        }
+        Ok(())
+    }
+
     // ---- reads
 
     async fn read(&self, index: usize, log: &Log) {
@@ -341,142 +361,25 @@ impl Bench {
                 let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.iter().copied()).collect();
                 split(&bytes).and_then(|marks| match marks.first() {
                     None => Err("nothing was read below the acknowledged end".to_owned()),
-                    Some(_) => state.history.check_read(from, &marks),
+                    Some(_) => model.logs[index].history.check_read(from, &marks),
                 })
             }
             Err(ReadError::OutOfRange { .. }) if log.start_offset().0 > from => Ok(()),
-            Err(ReadError::Offline) if state.offline => Ok(()),
+            // What a failed sync dropped reads as damaged.
+            Err(_) if model.faulty => {
+                model.register.hit("read refused: files failed");
+                Ok(())
+            }
+            Err(ReadError::Offline) if model.full => {
+                model.register.hit("read refused: files failed");
+                Ok(())
+            }
             Err(error) => Err(format!("{error}")),
         };
         if let Err(why) = checked {
             let id = log.id();
             model.fail(format!("log {id}, read from {from} up to {upto}: {why}"));
         }
-    }
-
-    // ---- changes that have a log to themselves
-
-    async fn truncate(&self, index: usize, log: &Log) {
-        let (end, change, same) = {
-            let mut model = self.model.borrow_mut();
-            let pick = model.random.next_u64() as usize;
-            // Mostly near the end, where what was cut is still in the journal.
-            let near = model.below(4) > 0;
-            let state = &mut model.logs[index];
-            let at = |count: usize| if near { count - 1 - pick % count.min(6) } else { pick % count };
-            let Some(end) = state.history.a_cut(at) else { return };
-            state.busy = true;
-            state.cuts += 1;
-            state.epoch_promised = 0;
-            state.restart_cut_producers(end);
-            let first_cut = state.history.batch_at(end);
-            let change = state.history.truncate(end);
-            (end, change, first_cut.map(|mark| model.recipes[&mark.content]))
-        };
-        self.count();
-        let result = log.truncate_to(Offset(end)).await;
-        {
-            let mut model = self.model.borrow_mut();
-            model.logs[index].busy = false;
-            match result {
-                Ok(at) if at.0 == end => {
-                    model.logs[index].history.acknowledge(change);
-                    model.logs[index].set_epoch(log.latest_epoch().0.max(0));
-                }
-                Ok(at) => return model.fail(format!("log {}: cut to {end}, it ends at {at}", log.id())),
-                Err(error) => return model.fail(format!("log {}: truncation failed: {error}", log.id())),
-            }
-            model.register.hit("truncated");
-        }
-        // A batch of the same length in place of the first one that was cut.
-        if let Some(recipe) = same {
-            let recipe = Recipe { tag: self.model.borrow_mut().tag(), stamp: None, ..recipe };
-            self.append(index, log, recipe, None);
-        }
-    }
-
-    async fn adopt_epoch(&self, index: usize, log: &Log) {
-        let epoch = {
-            let mut model = self.model.borrow_mut();
-            let state = &mut model.logs[index];
-            state.busy = true;
-            state.epoch_asked += 1;
-            state.epoch_asked
-        };
-        self.count();
-        let result = log.adopt_epoch(LeaderEpoch(epoch)).await;
-        let mut model = self.model.borrow_mut();
-        model.logs[index].busy = false;
-        match result {
-            Ok(()) => model.logs[index].set_epoch(epoch),
-            Err(error) => model.fail(format!("log {}: adopting an epoch failed: {error}", log.id())),
-        }
-    }
-
-    async fn advance_start(&self, index: usize, log: &Log) {
-        let start = {
-            let mut model = self.model.borrow_mut();
-            let state = &model.logs[index].history;
-            let (from, to) = (state.start(), state.settled_end());
-            let start = from + model.below((to - from + 1) as u64) as i64;
-            model.logs[index].history.ask_start(start);
-            model.logs[index].busy = true;
-            start
-        };
-        self.count();
-        let result = log.advance_start(Offset(start)).await;
-        let mut model = self.model.borrow_mut();
-        model.logs[index].busy = false;
-        match result {
-            Ok(()) => model.logs[index].history.promise_start(start),
-            Err(error) => model.fail(format!("log {}: moving the start failed: {error}", log.id())),
-        }
-    }
-
-    async fn create(&self) {
-        let (index, id, topic, config) = {
-            let mut model = self.model.borrow_mut();
-            if model.logs.iter().filter(|log| log.life != Life::Gone).count() >= LOGS {
-                return;
-            }
-            let index = model.new_log();
-            let log = &model.logs[index];
-            (index, log.id, log.topic.clone(), log_config(log))
-        };
-        self.count();
-        match self.store.create_log(&topic, id, config).await {
-            Ok(log) => {
-                self.model.borrow_mut().logs[index].life = Life::Live;
-                self.logs.borrow_mut().push((index, log));
-            }
-            Err(error) => self.refused_change(id, "creation", &error),
-        }
-    }
-
-    async fn remove(&self, index: usize, log: &Log) {
-        let id = log.id();
-        {
-            let mut model = self.model.borrow_mut();
-            model.logs[index].life = Life::Removing;
-        }
-        self.count();
-        self.logs.borrow_mut().retain(|(other, _)| *other != index);
-        match self.store.remove_log(id).await {
-            Ok(()) => {
-                let mut model = self.model.borrow_mut();
-                model.logs[index].life = Life::Gone;
-                model.register.hit("removed");
-            }
-            Err(error) => self.refused_change(id, "removal", &error),
-        }
-        // The topic may come back at once, under another id.
-        if self.model.borrow_mut().below(2) == 0 {
-            self.create().await;
-        }
-    }
-
-    fn refused_change(&self, id: LogId, what: &str, error: &storage::StoreError) {
-        self.model.borrow_mut().fail(format!("log {id}: its {what} failed: {error}"));
     }
 }
 
