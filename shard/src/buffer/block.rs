@@ -134,6 +134,11 @@ impl BlockRef {
         slab.filter(|&slab| self.core().is_registered(slab))
     }
 
+    /// No other handle, local or export, reads the block.
+    pub(super) fn is_unique(&self) -> bool {
+        self.header().refs.get() == 1
+    }
+
     /// Counts one more export, which holds the block as a handle does.
     pub(super) fn count_export(&self) {
         let block = self.header();

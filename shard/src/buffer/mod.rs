@@ -183,6 +183,17 @@ impl Slice {
         front
     }
 
+    /// The whole block as a buffer again, empty, if this is the last handle on it.
+    ///
+    /// # Errors
+    /// The slice: others still read the block, or it is not of an arena.
+    pub fn into_buf(self) -> Result<Buf, Self> {
+        match self.owner {
+            Owner::Block(block) if block.is_unique() => Ok(Buf::new(block, 0)),
+            owner => Err(Self { data: self.data, len: self.len, owner }),
+        }
+    }
+
     /// The same bytes as something that may go to another shard. Home keeps the block until the foreign slice is dropped.
     #[must_use]
     pub fn export(&self) -> ForeignSlice {

@@ -258,3 +258,25 @@ fn a_return_from_elsewhere_serves_who_waits() {
     arena.reclaim();
     assert!(wait.as_mut().poll(&mut context).is_ready());
 }
+
+#[test]
+fn the_last_slice_of_a_block_gives_the_buffer_back() {
+    let arena = Arena::new(1 << 20);
+    let mut buf = arena.alloc(4096).expect("a block");
+    buf.extend_from_slice(b"bytes");
+    let slice = buf.freeze();
+    let reader = slice.slice(1..3);
+    let slice = slice.into_buf().expect_err("somebody reads it");
+    drop(reader);
+    let exported = slice.export();
+    let slice = slice.into_buf().expect_err("another shard reads it");
+    assert_eq!(&*slice, b"bytes");
+    drop(exported);
+    arena.reclaim();
+    let mut buf = slice.into_buf().expect("nobody reads it");
+    assert!(buf.is_empty() && buf.capacity() == 4096);
+    buf.extend_from_slice(b"other");
+    drop(buf);
+    assert_eq!(arena.usage().used_bytes, 0);
+    assert!(Slice::from_static(b"static").into_buf().is_err());
+}

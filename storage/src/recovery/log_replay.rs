@@ -194,6 +194,10 @@ impl LogReplay {
                 if !is_last || position != segment.meta.bytes {
                     return Err(Misfit::Gap { end: self.end, next: batch.base_offset() });
                 }
+                if segment.meta.is_empty() {
+                    // As when it is appended: an empty segment does not age.
+                    segment.meta.created = now;
+                }
                 segment.meta.note(batch.header(), now);
                 self.end = batch.header().next_offset();
                 note_batch(&batch, &mut self.epochs, &mut self.producers, now);

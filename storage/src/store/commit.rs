@@ -11,7 +11,7 @@ use shard::{Buf, WriteSync};
 
 use super::core::{Committed, StoreCore};
 use super::queue::{Pending, PendingAppend};
-use crate::journal::codec::{AppendAt, FRAME_HEAD_BYTES, FrameWriter, JOURNAL_BLOCK_BYTES};
+use crate::journal::codec::{AppendAt, FrameWriter};
 use crate::journal::ring::{FramePlace, RingState, frame_bytes_max};
 
 /// A commit on its way.
@@ -51,34 +51,21 @@ pub(crate) async fn commit_loop(core: Rc<StoreCore>, flushes: Rc<FlushQueue>) {
         // Others may be about to append in this very turn: let them come along.
         core.shard.yield_now().await;
         let buf = commit_buffer(&core).await;
-        // Whoever appended while it waited for memory may have made the first entry longer.
-        if buf.len() >= first_bytes(&core) {
-            let commit = build(&core, buf);
-            write(&core, commit, &flushes).await;
-        }
+        write(&core, build(&core, buf), &flushes).await;
     }
 }
 
-/// A buffer for what is queued now. Waits if there is no memory; the spare makes sure that this ends.
+/// The store's commit buffer. It goes along with each write and comes back when that is done; somebody would have to hold on to it for
+/// another to be needed.
 async fn commit_buffer(core: &StoreCore) -> Buf {
     let longest = frame_bytes_max(core.config.journal_file_bytes);
-    let wanted = (core.queue.borrow().bytes() + FRAME_HEAD_BYTES).next_multiple_of(JOURNAL_BLOCK_BYTES);
-    let wanted = wanted.max(first_bytes(core)).min(longest);
-    let ready = core.shard.arena().alloc(wanted).or_else(|| core.spare.borrow_mut().take());
-    let mut buf = match ready {
+    let own = core.commit_buffer.borrow_mut().take();
+    let mut buf = match own {
         Some(buf) => buf,
-        None => core.shard.arena().alloc_wait(wanted).await,
+        None => core.shard.arena().alloc_wait(longest).await,
     };
-    let len = buf.capacity().min(longest);
-    buf.set_len(len);
+    buf.set_len(longest);
     buf
-}
-
-/// What a commit takes that holds only the first entry.
-fn first_bytes(core: &StoreCore) -> usize {
-    let queue = core.queue.borrow();
-    let first = queue.front().expect("only called with something queued");
-    RingState::charge_for(first.entry_bytes_max()) as usize
 }
 
 /// Moves entries from the queue into a frame: as many as its buffer and its place take.
@@ -143,10 +130,7 @@ async fn write(core: &StoreCore, commit: Commit, flushes: &FlushQueue) {
     if let Err(error) = file.write_at(place.offset, vec![slice.clone()], sync).await {
         core.shard.abort(&format!("journal file {} at {}: the write failed: {error}", place.file, place.offset));
     }
-    drop(slice);
-    if core.spare.borrow().is_none() {
-        *core.spare.borrow_mut() = core.shard.arena().alloc(frame_bytes_max(core.config.journal_file_bytes));
-    }
+    *core.commit_buffer.borrow_mut() = slice.into_buf().ok();
     let done = Unflushed { file: place.file, sequence: place.sequence, entries, appends, controls };
     if core.flushes_first() {
         flushed(core, done);

@@ -53,8 +53,8 @@ pub(crate) struct StoreCore {
     pub(crate) ring: RefCell<RingState>,
     pub(crate) journal: RefCell<JournalFiles>,
     pub(crate) salt: u64,
-    /// A buffer for the next commit when the arena has none: without it a full arena could never be emptied.
-    pub(crate) spare: RefCell<Option<Buf>>,
+    /// The buffer that commits are built in, the store's own for ever: a full arena is emptied by commits, so they must not wait for it.
+    pub(crate) commit_buffer: RefCell<Option<Buf>>,
     /// The highest sequence such that it and all below are durable.
     pub(crate) durable_sequence: Cell<u64>,
     /// Entries of the queue that are durable, counted from the store's opening.

@@ -213,7 +213,8 @@ async fn remove(core: &Rc<StoreCore>, id: LogId) -> Result<(), StoreError> {
     let log = core.log(id).ok_or(StoreError::NotFound)?;
     let durable = {
         let mut state = log.0.state.borrow_mut();
-        if matches!(state.status, Status::Truncating | Status::Gone) {
+        // A parked log's files may be another shard's already.
+        if matches!(state.status, Status::Truncating | Status::Parked | Status::Gone) {
             return Err(StoreError::Busy);
         }
         let durable = room.push(&control);

@@ -46,8 +46,10 @@ pub(super) async fn open(
     let journal = journal.map_err(|error| StoreError::io("make the journal in", &dir, error))?;
     let manifests = ManifestFiles::open(&shard, &dir).await;
     let manifests = manifests.map_err(|error| StoreError::io("open the manifests in", &dir, error))?;
+    let journal_file_bytes = config.journal_file_bytes;
     let ring = RingState::new(journal.numbers(), config.journal_file_bytes, head.replay_from.sequence);
     let core = Rc::new(new_core(shard, config, (journal, manifests, ring), (shards, head)));
+    *core.commit_buffer.borrow_mut() = Some(core.shard.arena().alloc_wait(frame_bytes_max(journal_file_bytes)).await);
     space::measure(&core).await;
     open_logs(&core, logs).await;
     start(&core, trashed);
@@ -73,7 +75,7 @@ fn new_core(
         ring: RefCell::new(ring),
         journal: RefCell::new(journal),
         salt: head.salt,
-        spare: RefCell::new(shard.arena().alloc(frame_bytes_max(config.journal_file_bytes))),
+        commit_buffer: RefCell::new(None),
         durable_sequence: Cell::new(sequence - 1),
         durable_entries: Cell::new(0),
         flushes: Rc::default(),
