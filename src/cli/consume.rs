@@ -112,6 +112,11 @@ async fn begin(
     };
     let consumer = Consumer::new(client, ConsumerOptions::default());
     let assigned = consumer.assign_all(&arguments.topic, &partitions, arguments.from.0).await?;
+    if !assigned.is_empty() && assigned.iter().all(|assigned| assigned.start > assigned.end) {
+        let end = assigned.iter().map(|assigned| assigned.end).max().unwrap_or_default();
+        let what = format!("topic {} ends at offset {end}, before {}", arguments.topic, assigned[0].start);
+        return Err(Failure::failed(what).remedy("`--from end --follow` waits for what is written next"));
+    }
     let ends = partitions.into_iter().zip(assigned.into_iter().map(|assigned| assigned.end)).collect();
     Ok((consumer, ends))
 }

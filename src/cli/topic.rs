@@ -117,7 +117,7 @@ async fn create(client: &Client, arguments: &Create) -> Result<Exit, Failure> {
         Format::Table => {
             let what = if arguments.validate_only { "could be created" } else { "created" };
             let (partitions, copies) = (created.partition_count, created.replication_factor);
-            output.line(&format!("topic {} {what}: {partitions} partitions, {copies} copies", created.name));
+            output.line(&format!("topic {} {what} (partitions: {partitions}, copies: {copies})", created.name));
         }
     }
     Ok(Exit::Done)

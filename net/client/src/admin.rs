@@ -138,31 +138,43 @@ impl Client {
     /// Deletes a topic.
     ///
     /// # Errors
-    /// The cluster's refusal, with its reason, or nobody answers.
+    /// There is none of that name, the cluster's refusal with its reason, or nobody answers.
     pub async fn delete_topic(&self, name: &str) -> Result<(), Error> {
-        self.retrying(self.deadline(), async || {
-            let connection = self.controller().await?;
-            // The versions differ in the field that the names go into.
-            let by_state = connection.version::<DeleteTopicsRequest<'_>>()? >= 6;
-            let state = [DeleteTopicState { name: Some(name), topic_id: Uuid::ZERO }];
-            let names = [name];
-            let request = DeleteTopicsRequest {
-                topics: if by_state { (&state).into() } else { Default::default() },
-                topic_names: if by_state { Default::default() } else { (&names).into() },
-                timeout_ms: self.timeout_ms(),
-            };
-            let reply = connection.call(&request).await?;
-            let response: DeleteTopicsResponse<'_> = reply.decode()?;
-            connection.throttle(response.throttle_time_ms);
-            let found = response.responses.iter().find(|result| result.name == Some(name));
-            let result = found.ok_or(Error::Nonsense { key: ApiKey::DeleteTopics, what: "the topic is missing" })?;
-            if result.error_code.is_error() {
-                return Err(self.refusal(format!("topic {name}"), result.error_code, result.error_message).await);
+        let mut maybe_deleted = false;
+        self.retrying(self.deadline(), async || match self.try_delete_topic(name).await {
+            // An earlier try whose answer was lost may have done it.
+            Err(Error::NoTopic { .. }) if maybe_deleted => Ok(()),
+            other => {
+                maybe_deleted |= other.as_ref().is_err_and(Error::may_have_happened);
+                other
             }
-            self.doubt_topic(name);
-            Ok(())
         })
-        .await
+        .await?;
+        self.doubt_topic(name);
+        Ok(())
+    }
+
+    async fn try_delete_topic(&self, name: &str) -> Result<(), Error> {
+        let connection = self.controller().await?;
+        // The versions differ in the field that the names go into.
+        let by_state = connection.version::<DeleteTopicsRequest<'_>>()? >= 6;
+        let state = [DeleteTopicState { name: Some(name), topic_id: Uuid::ZERO }];
+        let names = [name];
+        let request = DeleteTopicsRequest {
+            topics: if by_state { (&state).into() } else { Default::default() },
+            topic_names: if by_state { Default::default() } else { (&names).into() },
+            timeout_ms: self.timeout_ms(),
+        };
+        let reply = connection.call(&request).await?;
+        let response: DeleteTopicsResponse<'_> = reply.decode()?;
+        connection.throttle(response.throttle_time_ms);
+        let found = response.responses.iter().find(|result| result.name == Some(name));
+        let result = found.ok_or(Error::Nonsense { key: ApiKey::DeleteTopics, what: "the topic is missing" })?;
+        match result.error_code {
+            ErrorCode::None => Ok(()),
+            ErrorCode::UnknownTopicOrPartition => Err(Error::NoTopic { topic: name.to_owned() }),
+            code => Err(self.refusal(format!("topic {name}"), code, result.error_message).await),
+        }
     }
 
     /// All topics, in order of their names.

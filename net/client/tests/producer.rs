@@ -111,6 +111,65 @@ fn under_faults_each_record_is_written_once_and_in_order() {
     }
 }
 
+/// With little time, some records are given up. What is said of each is true all the same, and nothing is written twice.
+fn check_what_is_said(seed: u64) {
+    run_with(
+        3,
+        |options| options.connection.request_timeout = Duration::from_millis(200),
+        move |cluster, client| async move {
+            cluster.borrow_mut().add_topic("t", 2);
+            let mut random = Random::new(seed);
+            cluster.borrow_mut().hook = on_produce(move |cluster, incoming, _| match random.below(8) {
+                0 => Reaction::HangUp,
+                1 => Reaction::ServeAndHangUp,
+                2 => refuse(incoming, ErrorCode::NotEnoughReplicas),
+                3 => Reaction::ServeAfter(Duration::from_millis(random.below(300))),
+                4 => Reaction::Ignore,
+                5 if random.chance(1, 6) => refuse(incoming, ErrorCode::MessageTooLarge),
+                6 => {
+                    cluster.lead("t", 0, i32::try_from(random.below(3)).expect("three"));
+                    Reaction::Serve
+                }
+                _ => Reaction::Serve,
+            });
+            let options = ProducerOptions { delivery_timeout: Duration::from_millis(400), ..small_batches() };
+            let producer = Producer::open(&client, options).expect("sound options");
+            let mut deliveries = Vec::new();
+            for first in (0..600).step_by(60) {
+                deliveries.extend(send(&producer, 2, first, first + 60).await);
+                client.shard().sleep(Duration::from_millis(150)).await;
+            }
+            producer.flush().await;
+            let logs: Vec<Vec<String>> = (0..2).map(|p| cluster.borrow_mut().log("t", p).values()).collect();
+            for values in &logs {
+                let numbers: Vec<i32> = values.iter().map(|value| value.parse().expect("a number")).collect();
+                assert!(numbers.is_sorted_by(|a, b| a < b), "seed {seed}: {numbers:?}");
+            }
+            for (number, delivery) in deliveries {
+                let values = &logs[usize::try_from(number % 2).expect("positive")];
+                let place = values.iter().position(|value| *value == number.to_string());
+                match delivery.try_outcome().expect("flushed") {
+                    Ok(delivered) => {
+                        let place =
+                            place.unwrap_or_else(|| panic!("seed {seed}: {number} was acknowledged and is not there"));
+                        let offset = delivered.offset.map(|offset| offset.0);
+                        assert!(offset.is_none_or(|offset| offset == place as i64), "seed {seed}: {number}");
+                    }
+                    Err(error) => {
+                        let told = place.is_none() || error.may_have_been_written();
+                        assert!(told, "seed {seed}: {number} is there, and was said not to be: {error}");
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn what_is_said_of_a_record_is_true() {
+    (0..40).for_each(check_what_is_said);
+}
+
 #[test]
 fn every_compression_and_no_acknowledgement_at_all() {
     for compression in Compression::ALL {

@@ -202,7 +202,7 @@ fn with_request<T>(
 /// The assignment and offset that each partition was asked with.
 type Asked = BTreeMap<FetchKey, (u64, Offset)>;
 
-/// Takes a response in. False when it had only errors.
+/// Takes a response in. False when it had errors and nothing else, which a broker need not wait to say.
 fn take_in(
     inner: &Rc<Inner>,
     connection: &Connection,
@@ -220,26 +220,30 @@ fn take_in(
         };
     }
     let by_id = reply.version() >= FETCH_BY_ID;
-    let (mut good, mut bad) = (0, 0);
+    let (mut received, mut bad) = (false, false);
     for topic in &response.responses {
         for data in &topic.partitions {
             let found = asked.iter().find(|(key, _)| {
                 let same_topic = if by_id { key.topic_id == topic.topic_id } else { *key.topic == *topic.topic };
                 same_topic && key.partition == data.partition_index
             });
-            // What was not asked for is of no use.
-            let Some((key, &(assignment, offset))) = found else { continue };
+            let Some((key, &(assignment, offset))) = found else {
+                // What was not asked for is of no use; perhaps what was asked for was named wrongly.
+                inner.doubt(asked);
+                bad = true;
+                continue;
+            };
             let key = (key.topic.clone(), key.partition);
             if data.error_code.is_error() {
-                bad += 1;
+                bad = true;
                 take_in_error(inner, &key, assignment, offset, data.error_code);
             } else {
-                good += 1;
+                received |= !data.records.is_empty();
                 take_in_records(inner, &key, assignment, offset, &data, reply);
             }
         }
     }
-    Ok(good > 0 || bad == 0)
+    Ok(received || !bad)
 }
 
 fn take_in_error(inner: &Inner, key: &PartitionKey, assignment: u64, offset: Offset, code: ErrorCode) {
@@ -303,6 +307,15 @@ impl Inner {
         let partitions = self.partitions.borrow();
         let leaderless = partitions.iter().filter(|(_, state)| state.leader.is_none() && !state.failed);
         leaderless.map(|(key, state)| (key.clone(), state.assignment)).collect()
+    }
+
+    /// Has the partitions look for their leaders again.
+    fn doubt(&self, asked: &Asked) {
+        for (key, (assignment, _)) in asked {
+            self.client.doubt_topic(&key.topic);
+            self.with(&(key.topic.clone(), key.partition), *assignment, |state| state.leader = None);
+        }
+        self.changed.notify_all();
     }
 
     /// What to ask a broker for: its partitions that have room.

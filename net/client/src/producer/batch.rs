@@ -42,7 +42,7 @@ pub enum DeliveryError {
     /// The partition lacks records that were acknowledged before: the broker lost data. This record was not written.
     OutOfOrderSequence,
     /// Another producer has this one's identity, or the broker took it away; the producer is of no more use.
-    Fenced { code: ErrorCode },
+    Fenced { code: ErrorCode, may_have_been_written: bool },
     /// The producer got no identity from the cluster and is of no more use.
     NoIdentity { cause: Error },
     /// The producer was dropped first.
@@ -57,13 +57,22 @@ impl DeliveryError {
     pub fn may_have_been_written(&self) -> bool {
         match self {
             Self::Unknown { .. } => true,
-            Self::Abandoned { may_have_been_written } => *may_have_been_written,
+            Self::Abandoned { may_have_been_written } | Self::Fenced { may_have_been_written, .. } => {
+                *may_have_been_written
+            }
             Self::Refused { code, .. } => crate::error::may_have_happened(*code),
-            Self::Expired { .. }
-            | Self::OutOfOrderSequence
-            | Self::Fenced { .. }
-            | Self::NoIdentity { .. }
-            | Self::Build(_) => false,
+            Self::Expired { .. } | Self::OutOfOrderSequence | Self::NoIdentity { .. } | Self::Build(_) => false,
+        }
+    }
+}
+
+impl DeliveryError {
+    /// What ended the producer, as said of a batch that was tried before or not.
+    pub(super) fn for_batch(self, maybe_written: bool) -> Self {
+        match self {
+            Self::Fenced { code, .. } => Self::Fenced { code, may_have_been_written: maybe_written },
+            Self::NoIdentity { cause } if maybe_written => Self::Unknown { cause },
+            other => other,
         }
     }
 }
@@ -79,7 +88,7 @@ impl fmt::Display for DeliveryError {
             Self::OutOfOrderSequence => {
                 f.write_str("the broker lacks records of this producer that it had acknowledged: data was lost")
             }
-            Self::Fenced { code } => write!(f, "this producer's identity is not valid any more: {code}"),
+            Self::Fenced { code, .. } => write!(f, "this producer's identity is not valid any more: {code}"),
             Self::NoIdentity { cause } => write!(f, "no identity for an idempotent producer: {cause}"),
             Self::Abandoned { .. } => f.write_str("the producer was dropped before the acknowledgement"),
             Self::Build(error) => error.fmt(f),

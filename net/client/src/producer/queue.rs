@@ -64,7 +64,7 @@ impl Sequence {
     /// Whether another batch may be given a number.
     fn has_room(&self) -> bool {
         let oldest = self.unresolved.values().next();
-        !self.broken && oldest.is_none_or(|before| self.numbered_count - before < IN_FLIGHT_MAX as u64)
+        oldest.is_none_or(|before| self.numbered_count - before < IN_FLIGHT_MAX as u64)
     }
 
     fn number(&mut self, batch: &Batch) -> ProducerStamp {
@@ -196,17 +196,28 @@ impl PartitionQueue {
         {
             self.seal();
         }
-        let next = self.sealed.front()?;
-        if options.idempotent && next.stamp.is_none() && !self.sequence.as_ref().is_some_and(Sequence::has_room) {
-            return None;
-        }
-        let mut batch = self.sealed.pop_front()?;
+        let place = self.next_place(options)?;
+        let mut batch = self.sealed.remove(place)?;
         if let Some(sequence) = self.sequence.as_mut().filter(|_| options.idempotent && batch.stamp.is_none()) {
             batch.stamp = Some(sequence.number(&batch));
         }
         self.in_flight.insert(batch.id);
         self.in_flight_to = Some(leader);
         Some(batch)
+    }
+
+    /// Which of the sealed batches is next.
+    fn next_place(&self, options: &QueueOptions) -> Option<usize> {
+        let first = self.sealed.front()?;
+        if !options.idempotent {
+            return Some(0);
+        }
+        let sequence = self.sequence.as_ref()?;
+        if sequence.broken {
+            // Those that still have a number end under it; the others wait for a new identity, whatever their place.
+            return self.sealed.iter().position(|batch| batch.stamp.is_some());
+        }
+        (first.stamp.is_some() || sequence.has_room()).then_some(0)
     }
 
     /// Takes in what came of a batch. Returns it once it is resolved; otherwise it will be tried again.
@@ -228,7 +239,8 @@ impl PartitionQueue {
                 self.out_of_sequence(batch, code)
             }
             Verdict::Refused { code, .. } if is_about_identity(code) => {
-                Some(self.fail(batch, DeliveryError::Fenced { code }))
+                let may_have_been_written = batch.maybe_written;
+                Some(self.fail(batch, DeliveryError::Fenced { code, may_have_been_written }))
             }
             Verdict::Refused { code, message } if code.is_retriable() && options.retries => {
                 batch.maybe_written |= crate::error::may_have_happened(code);
@@ -236,6 +248,11 @@ impl PartitionQueue {
                     Some(Error::Refused { what: format!("partition {}", self.partition), code, message });
                 self.retry(batch, now, random);
                 None
+            }
+            // Refused now, but perhaps not an earlier time.
+            Verdict::Refused { code, message } if batch.maybe_written => {
+                let cause = Error::Refused { what: format!("partition {}", self.partition), code, message };
+                Some(self.fail(batch, DeliveryError::Unknown { cause }))
             }
             Verdict::Refused { code, message } => Some(self.fail(batch, DeliveryError::Refused { code, message })),
             Verdict::Failed(error) => {
@@ -324,7 +341,12 @@ impl PartitionQueue {
     /// Gives up everything that is not on its way.
     pub(super) fn fail_all(&mut self, error: &DeliveryError) -> Vec<Batch> {
         self.seal();
-        std::mem::take(&mut self.sealed).into_iter().map(|batch| self.fail(batch, error.clone())).collect()
+        let all = std::mem::take(&mut self.sealed).into_iter();
+        all.map(|batch| {
+            let error = error.clone().for_batch(batch.maybe_written);
+            self.fail(batch, error)
+        })
+        .collect()
     }
 
     /// The identity that the queue must not go on with, where it needs another.

@@ -98,7 +98,7 @@ fn step(inner: &Rc<Inner>) -> Option<Instant> {
     inner.expire(now);
     let mut deadlines: Vec<Instant> = Vec::new();
     let mut by_leader: BTreeMap<BrokerId, Vec<(Rc<str>, PartitionIndex)>> = BTreeMap::new();
-    let mut unknown: BTreeSet<Rc<str>> = BTreeSet::new();
+    let mut unknown: BTreeSet<(Rc<str>, PartitionIndex)> = BTreeSet::new();
     for (topic, state) in inner.topics.borrow_mut().iter_mut() {
         for (partition, queue) in &mut state.queues {
             if queue.is_idle() {
@@ -109,7 +109,7 @@ fn step(inner: &Rc<Inner>) -> Option<Instant> {
             match inner.client.known_leader(topic, *partition) {
                 Some((leader, _)) => by_leader.entry(leader).or_default().push((topic.clone(), *partition)),
                 None => {
-                    unknown.insert(topic.clone());
+                    unknown.insert((topic.clone(), *partition));
                 }
             }
         }
@@ -124,17 +124,16 @@ fn step(inner: &Rc<Inner>) -> Option<Instant> {
     deadlines.into_iter().min()
 }
 
-/// Asks for topics whose leaders are not known; a failure is waited out, for the sending task will ask again.
-async fn refresh(inner: Rc<Inner>, topics: BTreeSet<Rc<str>>) {
+/// Asks for the leaders of partitions; a failure is waited out, for the sending task will ask again.
+async fn refresh(inner: Rc<Inner>, partitions: BTreeSet<(Rc<str>, PartitionIndex)>) {
     let (client, mut backoff) = (&inner.client, Backoff::new(inner.client.options().retry));
-    for topic in topics {
-        client.doubt_topic(&topic);
-        let failed = match client.topic(&topic).await {
-            // A partition without a leader, or one that the topic does not have any more.
-            Ok(known) => known.partitions.iter().any(|partition| partition.leader.is_none()),
-            Err(_) => true,
-        };
-        if failed {
+    for (topic, partition) in partitions {
+        if client.known_leader(&topic, partition).is_none() {
+            client.doubt_topic(&topic);
+            // Why it is not known does not matter: its records have their time, and end with it.
+            let _ = client.topic(&topic).await;
+        }
+        if client.known_leader(&topic, partition).is_none() {
             client.shard().sleep(backoff.next(client.shard().random())).await;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{BrokerId, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Uuid};
+use base::{BrokerId, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Random, Uuid};
 use net::FrameReader;
 use record::{BatchMut, BatchView, last_sequence};
 use shard::{Class, Listener, Slice, Socket};
@@ -71,6 +71,10 @@ async fn converse(cluster: Shared, broker: BrokerId, connection: usize, socket: 
                 break;
             }
             Reaction::Ignore => None,
+            Reaction::Mangle(seed) => {
+                let answer = answer(&cluster, &incoming).await;
+                answer.map(|bytes| mangled(bytes, incoming.key, &mut Random::new(seed)))
+            }
         };
         if let Some(answer) = answer
             && socket.send(vec![Slice::from_vec(answer)]).await.is_err()
@@ -79,6 +83,24 @@ async fn converse(cluster: Shared, broker: BrokerId, connection: usize, socket: 
         }
     }
     socket.shutdown();
+}
+
+/// Flips bytes, or cuts the frame off, with a length that fits.
+fn mangled(mut bytes: Vec<u8>, key: ApiKey, random: &mut Random) -> Vec<u8> {
+    // Not the correlation id, which is looked at before the rest; nor a broker's host, for names are looked up outside this world.
+    let from = if key == ApiKey::Metadata { bytes.len() / 2 } else { 8 };
+    if random.chance(1, 4) {
+        let left = from as u64 + random.below((bytes.len() - from) as u64);
+        bytes.truncate(usize::try_from(left).expect("shorter than it was"));
+        let length = i32::try_from(bytes.len() - 4).expect("small");
+        bytes[..4].copy_from_slice(&length.to_be_bytes());
+        return bytes;
+    }
+    for _ in 0..=random.below(3) {
+        let at = from + usize::try_from(random.below((bytes.len() - from) as u64)).expect("within");
+        bytes[at] = if random.chance(1, 3) { 0xff } else { random.next_u64() as u8 };
+    }
+    bytes
 }
 
 async fn answer(cluster: &Shared, incoming: &Incoming) -> Option<Vec<u8>> {

@@ -61,6 +61,8 @@ pub enum Reaction {
     ServeAndHangUp,
     /// Nothing is done and nothing said.
     Ignore,
+    /// The broker does its work, and its answer is damaged on the way, as the seed says.
+    Mangle(u64),
 }
 
 /// What stands in a partition.
