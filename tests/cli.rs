@@ -98,7 +98,7 @@ fn records_go_in_and_come_out() {
         (exit, output.lines().count())
     };
     let partition = records[0]["partition"].to_string();
-    let of_partition = records.iter().filter(|record| record["partition"].to_string() == partition).count();
+    let of_partition = records.iter().filter(|record| record["partition"] == records[0]["partition"]).count();
     assert_eq!(count(&["--count", "4"]), (0, 4));
     assert_eq!(count(&["--follow", "--count", "15"]), (0, 15));
     assert_eq!(count(&["--from", "end"]), (0, 0));
