@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use base::{Offset, PartitionIndex, WallTime};
 use clap::Args;
-use client::{Client, ConsumeError, Consumer, ConsumerOptions, Fault, Start};
+use client::{Client, ConsumeError, Consumer, ConsumerOptions, Fault, Fetched, Start};
 use record::Record;
 use serde::Serialize;
 use shard::Shard;
@@ -82,7 +82,7 @@ async fn consume(shard: &Shard, arguments: &ConsumeArguments) -> Result<Exit, Fa
             None => {
                 // Nothing more for now: whoever reads along sees all there is.
                 output.flush();
-                consumer.next().await
+                wait(shard, &consumer, arguments).await?
             }
         };
         let fetched = next.map_err(|error| unreadable(&error))?;
@@ -97,6 +97,23 @@ async fn consume(shard: &Shard, arguments: &ConsumeArguments) -> Result<Exit, Fa
         }
     }
     Ok(Exit::Done)
+}
+
+/// The next batch. Who follows waits for ever; otherwise there is something to come, and it is not waited for without end.
+async fn wait(
+    shard: &Shard,
+    consumer: &Consumer,
+    arguments: &ConsumeArguments,
+) -> Result<Result<Fetched, ConsumeError>, Failure> {
+    if arguments.follow {
+        return Ok(consumer.next().await);
+    }
+    let limit = arguments.connect.timeout();
+    session::within(shard, limit, consumer.next()).await.ok_or_else(|| {
+        let what = format!("nothing came for {} s, although topic {} goes on", limit.as_secs(), arguments.topic);
+        Failure::new(Exit::CannotConnect, what)
+            .remedy("is the broker still running? what was printed is whole up to there")
+    })
 }
 
 /// Assigns the partitions; returns where each ended then.

@@ -3,7 +3,9 @@
 //! The verb's future runs on the shard's thread; the main thread waits for its exit code. Ctrl-C ends the process as it ends any
 //! other: nothing here keeps anything that would have to be put away first.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use base::MIB;
@@ -56,6 +58,16 @@ impl Connect {
         client.any_connection().await?;
         Ok(client)
     }
+}
+
+/// `future`, or `None` once so much time has passed; the future is dropped then.
+pub async fn within<T>(shard: &Shard, limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut limit) = (pin!(future), pin!(shard.sleep(limit)));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => limit.as_mut().poll(context).map(|_| None),
+    })
+    .await
 }
 
 /// Runs a verb on a shard of its own and reports how it failed, if it did.
