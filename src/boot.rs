@@ -206,7 +206,10 @@ async fn open_others(mesh: &Mesh<Message>, recovered: Vec<RecoveredShard>, view:
 async fn open_store(shard: &Shard, config: &NodeConfig, recovered: RecoveredShard) -> Result<ShardStore, BootError> {
     let shards = u64::from(config.shards.unwrap_or(1).max(1));
     let part = |total: u64| usize::try_from(total / shards).unwrap_or(usize::MAX);
+    let defaults = StoreConfig::new(config.data_dir.clone(), shard.id());
     let store = StoreConfig {
+        // A quarter at most, so that one can be written while the others are freed.
+        journal_file_bytes: defaults.journal_file_bytes.min(config.journal_bytes / 4),
         durability: match config.durability {
             DurabilitySetting::Disk => Durability::Disk,
             DurabilitySetting::Replicas => Durability::Replicas,
@@ -216,7 +219,7 @@ async fn open_store(shard: &Shard, config: &NodeConfig, recovered: RecoveredShar
         tail_cache_bytes: part(config.memory_bytes / 4),
         background_bytes_in_flight: part(config.background_bytes_in_flight).max(128 << 10),
         reserve_bytes: config.disk_reserve_bytes,
-        ..StoreConfig::new(config.data_dir.clone(), shard.id())
+        ..defaults
     };
     ShardStore::open(shard.clone(), store, recovered)
         .await

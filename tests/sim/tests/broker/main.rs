@@ -1,0 +1,287 @@
+//! Whole brokers under crashes: four shards with the handlers that ship, clients on a machine of their own over a network that
+//! delays, splits and resets, and the broker crashed at any operation of its disk, during recovery too.
+//!
+//! What must hold, for every answer, every read and every recovery: see `sim::ledger`.
+
+mod clients;
+mod model;
+mod node;
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::Random;
+use shard::{Class, Shard, ShardOptions};
+use sim::batches::split;
+use sim::io::Crash;
+use sim::runner::{Report, Simulation, check_determinism, run_all};
+use sim::seat::{MachineId, Seat};
+use sim::world::{Failure, World};
+use wire::ErrorCode;
+
+use clients::{Client, SharedModel};
+use model::{Life, Model};
+use node::Started;
+
+const DISK_BYTES: u64 = 256 << 20;
+/// So many operations of clients in each seed, a few more or less.
+const OPERATIONS: u64 = 2_200;
+const TOPICS: usize = 4;
+const PRODUCERS: u32 = 8;
+const READERS: u32 = 4;
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// What every run of all seeds must have met.
+const MUST_MEET: &[&str] = &[
+    "crash: kill",
+    "crash: power loss",
+    "crash: torn page",
+    "crash in recovery",
+    "restart with more shards",
+    "restart with fewer shards",
+    "connection reset",
+    "partitioned network",
+    "topic deleted",
+    "topic created again under its name",
+    "records read",
+];
+
+const BROKER: Simulation = Simulation { name: "broker", run: run_broker, must_meet: MUST_MEET, fresh_seeds: 200 };
+
+struct Run<'a> {
+    world: &'a mut World,
+    random: Random,
+    broker: MachineId,
+    clients: MachineId,
+    client_shards: Vec<Shard>,
+    model: SharedModel,
+}
+
+fn run_broker(world: &mut World, report: &mut Report, seed: u64) -> Result<(), Failure> {
+    let mut random = Random::new(seed ^ 0xb20c);
+    let broker = world.add_machine(DISK_BYTES);
+    let clients = world.add_machine(0);
+    let options = |seat: Seat| ShardOptions { id: seat.shard, arena_bytes: 64 << 20, ..ShardOptions::default() };
+    let client_shards = world.boot(clients, 1, options);
+    let model: SharedModel = Rc::new(RefCell::new(Model::new(random.fork())));
+    let mut run = Run { world, random, broker, clients, client_shards, model: model.clone() };
+    let result = run.all_rounds();
+    report.operations = model.borrow().operations;
+    report.register.merge(&model.borrow().register);
+    result
+}
+
+impl Run<'_> {
+    fn all_rounds(&mut self) -> Result<(), Failure> {
+        let rounds = 2 + self.random.below(3);
+        let mut shards = 4;
+        self.start(shards)?;
+        self.clients_begin();
+        for round in 0..rounds {
+            let last = round + 1 == rounds;
+            self.model.borrow_mut().budget = OPERATIONS / rounds;
+            self.work()?;
+            let next = if last { shards } else { 1 + self.random.below(4) as u16 };
+            self.hit_restart(shards, next);
+            shards = next;
+            if self.world.is_up(self.broker) {
+                let how = self.crash_kind();
+                self.world.crash(self.broker, how);
+            }
+            self.start(shards)?;
+            self.check(true)?;
+            if !last {
+                self.clients_begin();
+            }
+        }
+        Ok(())
+    }
+
+    fn hit_restart(&mut self, from: u16, to: u16) {
+        let register = &mut self.model.borrow_mut().register;
+        match to.cmp(&from) {
+            std::cmp::Ordering::Greater => register.hit("restart with more shards"),
+            std::cmp::Ordering::Less => register.hit("restart with fewer shards"),
+            std::cmp::Ordering::Equal => {}
+        }
+    }
+
+    fn crash_kind(&mut self) -> Crash {
+        if self.random.chance(1, 3) { Crash::Kill } else { Crash::PowerLoss }
+    }
+
+    fn client(&self, index: usize) -> Client {
+        let shard = self.client_shards[index % self.client_shards.len()].clone();
+        Client {
+            shard,
+            broker: format!("10.0.0.1:{}", node::PORT).parse().expect("an address"),
+            model: self.model.clone(),
+        }
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        let shard = &self.client_shards[0];
+        drop(shard.spawn(Class::Normal, shard.account("clients"), task));
+    }
+
+    /// Starts the broker until it comes through; it may be crashed on the way, more than once.
+    fn start(&mut self, shards: u16) -> Result<(), Failure> {
+        let mut crashes = [0, 0, 1, 2][self.random.below(4) as usize];
+        loop {
+            let (at, how, broker) = (1 + self.random.below(250), self.crash_kind(), self.broker);
+            let crash = |world: &mut World| {
+                if crashes > 0 {
+                    world.crash_after(broker, at, how);
+                }
+            };
+            match node::start(self.world, self.broker, shards, crash)? {
+                Started::Ready => {
+                    self.world.spare(self.broker);
+                    return Ok(());
+                }
+                Started::Crashed => {
+                    crashes -= 1;
+                    self.model.borrow_mut().register.hit("crash in recovery");
+                }
+                Started::Refused(why) => return Err(Failure::Judged(format!("the broker does not start: {why}"))),
+            }
+        }
+    }
+
+    /// Starts all clients; they end when the operations are used up.
+    fn clients_begin(&mut self) {
+        let mut model = self.model.borrow_mut();
+        model.budget = 1;
+        model.working = PRODUCERS + READERS + 1;
+        drop(model);
+        for index in 0..PRODUCERS as usize {
+            self.spawn(self.client(index).produce_loop());
+        }
+        for index in 0..READERS as usize {
+            self.spawn(self.client(index).read_loop());
+        }
+        self.spawn(self.client(0).admin_loop(TOPICS));
+        self.world.nudge(self.clients);
+    }
+
+    /// Clients work; the broker crashes at some operation and is started again, until all operations are done.
+    fn work(&mut self) -> Result<(), Failure> {
+        let mut crashes = self.random.below(3);
+        loop {
+            if crashes > 0 {
+                let how = self.crash_kind();
+                let at = 50 + self.random.below(OPERATIONS);
+                self.world.crash_after(self.broker, at, how);
+            }
+            self.disturb_network();
+            let (model, broker) = (self.model.clone(), self.broker);
+            self.world.run_until(LIMIT, |world| {
+                let model = model.borrow();
+                model.working == 0 || model.broken.is_some() || !world.is_up(broker)
+            })?;
+            self.world.state().net.set_cut(self.broker, self.clients, false);
+            self.judged()?;
+            if self.world.is_up(self.broker) {
+                self.world.spare(self.broker);
+                return Ok(());
+            }
+            crashes = crashes.saturating_sub(1);
+            let shards = 1 + self.random.below(4) as u16;
+            self.start(shards)?;
+        }
+    }
+
+    /// A reset, or a partition that heals by itself soon.
+    fn disturb_network(&mut self) {
+        let (broker, clients) = (self.broker, self.clients);
+        let after = Duration::from_millis(1 + self.random.below(400));
+        let until = self.world.now() + after;
+        let model = self.model.clone();
+        let step = |world: &mut World| world.now() >= until || model.borrow().working == 0 || !world.is_up(broker);
+        if self.world.run_until(LIMIT, step).is_err() || !self.world.is_up(broker) {
+            return;
+        }
+        if self.random.chance(1, 2) {
+            let mut effects = sim::net::Effects::default();
+            let now = self.world.now();
+            if self.world.state().net.reset_one(clients, now, &mut effects) {
+                self.model.borrow_mut().register.hit("connection reset");
+            }
+            self.world.state().settle(effects);
+        } else if self.random.chance(1, 3) {
+            self.model.borrow_mut().register.hit("partitioned network");
+            self.world.state().net.set_cut(broker, clients, true);
+            let healed = self.world.now() + Duration::from_millis(self.random.below(8000));
+            let step = |world: &mut World| world.now() >= healed || !world.is_up(broker);
+            let _ = self.world.run_until(LIMIT, step);
+            self.world.state().net.set_cut(broker, clients, false);
+        }
+    }
+
+    fn judged(&self) -> Result<(), Failure> {
+        match self.model.borrow_mut().broken.take() {
+            Some(why) => Err(Failure::Judged(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// After a restart, before any client writes: all topics, and all partitions from their start to their end.
+    fn check(&mut self, restarted: bool) -> Result<(), Failure> {
+        let done: Rc<RefCell<Option<Result<(), String>>>> = Rc::default();
+        let (client, told) = (self.client(0), done.clone());
+        self.model.borrow_mut().budget = 1;
+        self.spawn(async move {
+            let result = check_all(&client, restarted).await;
+            *told.borrow_mut() = Some(result);
+        });
+        self.world.nudge(self.clients);
+        self.world.run_until(LIMIT, |_| done.borrow().is_some())?;
+        self.judged()?;
+        let result = done.borrow_mut().take();
+        result.expect("waited for").map_err(Failure::Judged)
+    }
+}
+
+async fn check_all(client: &Client, restarted: bool) -> Result<(), String> {
+    let connection = client.connect().await.ok_or("no connection")?;
+    client.settle_topics(&connection, restarted).await.map_err(|error| error.to_string())?;
+    let topics: Vec<(usize, String, base::Uuid, usize)> = {
+        let model = client.model.borrow();
+        let live = model.topics.iter().enumerate().filter(|(_, topic)| topic.life == Life::Live);
+        live.filter_map(|(index, topic)| Some((index, topic.name.clone(), topic.id?, topic.partitions.len()))).collect()
+    };
+    for (index, name, id, partitions) in topics {
+        for partition in 0..partitions {
+            let (mut at, mut found) = (0, Vec::new());
+            loop {
+                let (code, high_watermark, records) =
+                    client.fetch_once(&connection, id, partition, at).await.map_err(|error| error.to_string())?;
+                if code != ErrorCode::None {
+                    return Err(format!("{name}-{partition}: a fetch from {at} was refused: {code:?}"));
+                }
+                let marks = split(&records).map_err(|why| format!("{name}-{partition}: {why}"))?;
+                match marks.last() {
+                    Some(last) => at = last.last + 1,
+                    None if at >= high_watermark => break,
+                    None => return Err(format!("{name}-{partition}: nothing at {at} of {high_watermark}")),
+                }
+                found.extend(marks);
+            }
+            let checked = client.model.borrow_mut().topics[index].partitions[partition].check_all(0, at, &found);
+            checked.map_err(|why| format!("{name}-{partition} after a restart: {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn seeds() {
+    run_all(&BROKER, include_str!("../../pinned_seeds.txt"));
+}
+
+#[test]
+fn one_seed_has_one_history() {
+    check_determinism(&BROKER, 1..3);
+}

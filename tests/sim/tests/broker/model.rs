@@ -1,0 +1,152 @@
+//! What the clients of the simulated broker know: topics, what they sent, what they were told. It outlives every crash.
+
+use base::{Random, Uuid};
+use sim::faults::Register;
+use sim::ledger::Ledger;
+
+/// Where a topic is in its life, as its clients know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// Asked for, and no answer came: it may exist.
+    Creating,
+    Live,
+    /// Its deletion was asked for, and no answer came: it may exist.
+    Deleting,
+    Gone,
+}
+
+pub struct Topic {
+    pub name: String,
+    /// Known once an answer or the broker's metadata told it.
+    pub id: Option<Uuid>,
+    pub life: Life,
+    pub partitions: Vec<Ledger>,
+}
+
+/// Everything the clients know.
+pub struct Model {
+    pub topics: Vec<Topic>,
+    pub random: Random,
+    pub register: Register,
+    /// The first broken promise.
+    pub broken: Option<String>,
+    pub operations: u64,
+    /// Operations that may still be begun in this round.
+    pub budget: u64,
+    /// Clients that have not ended.
+    pub working: u32,
+    next_tag: u64,
+    next_name: u64,
+}
+
+impl Model {
+    pub fn new(random: Random) -> Self {
+        Self {
+            topics: Vec::new(),
+            random,
+            register: Register::default(),
+            broken: None,
+            operations: 0,
+            budget: 0,
+            working: 0,
+            next_tag: 0,
+            next_name: 0,
+        }
+    }
+
+    pub fn fail(&mut self, what: impl Into<String>) {
+        self.broken.get_or_insert(what.into());
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    pub fn tag(&mut self) -> u64 {
+        self.next_tag += 1 << 8;
+        self.next_tag
+    }
+
+    /// One more operation; `false` when the round has had its share.
+    pub fn begin(&mut self) -> bool {
+        if self.budget == 0 || self.broken.is_some() {
+            return false;
+        }
+        self.budget -= 1;
+        self.operations += 1;
+        true
+    }
+
+    /// A topic to be created, under a name of its own or that of one that is gone.
+    pub fn new_topic(&mut self) -> usize {
+        let gone = self.topics.iter().filter(|topic| topic.life == Life::Gone).map(|topic| topic.name.clone());
+        let free: Vec<String> =
+            gone.filter(|name| self.topics.iter().all(|t| t.name != *name || t.life == Life::Gone)).collect();
+        let name = match free.get(self.random.below(free.len() as u64 + 1) as usize) {
+            Some(name) => {
+                self.register.hit("topic created again under its name");
+                name.clone()
+            }
+            None => {
+                self.next_name += 1;
+                format!("topic-{}", self.next_name)
+            }
+        };
+        let partitions = vec![Ledger::default(); 1 + self.random.below(4) as usize];
+        self.topics.push(Topic { name, id: None, life: Life::Creating, partitions });
+        self.topics.len() - 1
+    }
+
+    /// A live topic with an id, and one of its partitions.
+    pub fn pick(&mut self) -> Option<(usize, usize)> {
+        let live: Vec<usize> = (0..self.topics.len()).filter(|&at| self.topics[at].life == Life::Live).collect();
+        let topic = *live.get(self.random.below(live.len() as u64) as usize)?;
+        let partition = self.random.below(self.topics[topic].partitions.len() as u64) as usize;
+        Some((topic, partition))
+    }
+}
+
+impl Model {
+    /// Holds the broker's list of topics (name, id, partitions) against what is known, and settles what is not. Only after a restart
+    /// can nothing be under way any more: what is in doubt until then stays so.
+    pub fn settle(&mut self, found: &[(String, Uuid, usize)], restarted: bool) {
+        for (name, id, partitions) in found {
+            let known = self.topics.iter_mut().find(|topic| topic.id == Some(*id));
+            let topic = match known {
+                Some(topic) => topic,
+                None => {
+                    let created =
+                        |topic: &&mut Topic| topic.id.is_none() && topic.name == *name && topic.life == Life::Creating;
+                    match self.topics.iter_mut().find(created) {
+                        Some(topic) => topic,
+                        None => return self.fail(format!("topic {name} ({id}) was never created")),
+                    }
+                }
+            };
+            topic.id = Some(*id);
+            match topic.life {
+                Life::Gone => return self.fail(format!("topic {name} ({id}) was deleted, and is back")),
+                Life::Creating => topic.life = Life::Live,
+                Life::Live | Life::Deleting => {}
+            }
+            if topic.partitions.len() != *partitions {
+                let wanted = topic.partitions.len();
+                return self.fail(format!("topic {name} has {partitions} partitions where {wanted} were asked for"));
+            }
+        }
+        let is_there = |topic: &Topic| topic.id.is_some_and(|id| found.iter().any(|(_, other, _)| *other == id));
+        for topic in &mut self.topics {
+            let there = is_there(topic);
+            match topic.life {
+                Life::Live if !there => {
+                    let what = format!("topic {} ({:?}) is gone", topic.name, topic.id);
+                    return self.fail(what);
+                }
+                Life::Deleting if there && restarted => topic.life = Life::Live,
+                Life::Deleting if !there => topic.life = Life::Gone,
+                Life::Creating if !there && restarted => topic.life = Life::Gone,
+                _ => {}
+            }
+        }
+    }
+}
