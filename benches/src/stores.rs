@@ -48,18 +48,19 @@ where
     threads.join().into_iter().collect()
 }
 
-/// Creates `count` logs of a topic of their own.
+/// Creates `count` logs of a topic of their own, whose files go at once when they are removed.
 ///
 /// # Errors
 /// As the store has them.
 pub async fn create_logs(shard: &Shard, store: &ShardStore, topic: &str, count: usize) -> io::Result<Vec<Log>> {
+    let config = LogConfig { delete_delay_ms: 0, ..LogConfig::default() };
     let topic_id = Uuid::from_random(shard.random(), shard.random());
     let mut logs = Vec::with_capacity(count);
     for n in 0..count {
         let id = LogId { topic_id, partition: PartitionIndex(n as i32) };
         // Each shard has a topic of its own, for a topic's name and id go together.
         let topic = format!("{topic}-{}", shard.id());
-        logs.push(store.create_log(&topic, id, LogConfig::default()).await.map_err(io::Error::other)?);
+        logs.push(store.create_log(&topic, id, config.clone()).await.map_err(io::Error::other)?);
     }
     Ok(logs)
 }
