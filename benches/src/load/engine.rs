@@ -186,8 +186,9 @@ impl Engine<'_> {
             let Some(frame) = connection.received[at + 4..connection.filled].get(..length) else { break };
             let outstanding = connection.outstanding.pop_front();
             let outstanding = outstanding.ok_or_else(|| io::Error::other("a reply to no request"))?;
-            check_reply(frame, outstanding.correlation_id, self.options, self.target, self.templates)?;
-            if now >= self.plan.measure_from && self.plan.measure_to.is_none_or(|end| now <= end) {
+            let warm = now >= self.plan.measure_from;
+            check_reply(frame, outstanding.correlation_id, self.options, self.target, self.templates, warm)?;
+            if warm && self.plan.measure_to.is_none_or(|end| now <= end) {
                 self.part.requests += 1;
                 self.part.latency.push(now.duration_since(outstanding.sent));
             }
@@ -206,6 +207,7 @@ fn check_reply(
     options: &LoadOptions,
     target: Target,
     templates: &Templates,
+    warm: bool,
 ) -> io::Result<()> {
     let version = options.produce_version;
     let mut decoder = Decoder::new(frame);
@@ -217,7 +219,8 @@ fn check_reply(
     let mut partitions = 0;
     for topic in &response.responses {
         for partition in &topic.partition_responses {
-            if partition.error_code != ErrorCode::None {
+            // A broker may name the leaders of a new topic before they take anything; while warming up that is no failure.
+            if partition.error_code != ErrorCode::None && (warm || !partition.error_code.is_retriable()) {
                 let (index, code, why) = (partition.index, partition.error_code, partition.error_message);
                 return Err(io::Error::other(format!("partition {index}: {code:?} {}", why.unwrap_or(""))));
             }
