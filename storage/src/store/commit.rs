@@ -14,6 +14,10 @@ use super::queue::{Pending, PendingAppend};
 use crate::journal::codec::{AppendAt, FrameWriter};
 use crate::journal::ring::{FramePlace, RingState, frame_bytes_max};
 
+/// Live journal that asks for a checkpoint however large the journal is: a device that is written to its limit then gives room back a
+/// little at a time, not all at once after a long wait.
+const CHECKPOINT_BYTES: u64 = 64 << 20;
+
 /// A commit on its way.
 struct Commit {
     place: FramePlace,
@@ -98,8 +102,9 @@ fn build(core: &StoreCore, mut buf: Buf) -> Commit {
     let place = ring.place(len).expect("room was promised to every entry");
     let half_full = ring.live_bytes() * 2 >= ring.bytes();
     let falls_behind = ring.live_bytes() * 4 >= ring.bytes() * 3;
+    let due = half_full || ring.live_bytes() >= CHECKPOINT_BYTES;
     drop((queue, ring));
-    if half_full {
+    if due {
         core.want_checkpoint();
     }
     if falls_behind {
