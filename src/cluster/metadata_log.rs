@@ -67,7 +67,11 @@ impl MetadataLog {
     /// [`MetadataLogError`]: the broker can't start without its metadata.
     pub async fn open(shard: Shard, store: &ShardStore) -> Result<Self, MetadataLogError> {
         let log = match store.log(METADATA_LOG) {
-            Some(log) => log,
+            Some(log) => {
+                // A log that was recovered has no settings of its own until it is told.
+                log.set_config(kept_for_ever());
+                log
+            }
             None => store
                 .create_log(CLUSTER_METADATA_TOPIC, METADATA_LOG, kept_for_ever())
                 .await

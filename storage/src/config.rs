@@ -148,6 +148,14 @@ impl Default for LogConfig {
     }
 }
 
+impl LogConfig {
+    /// Of a log that was recovered and whose owner has not said yet how it is kept: nothing goes.
+    #[must_use]
+    pub fn until_told() -> Self {
+        Self { segment_ms: i64::MAX, retention_ms: None, producer_expiration_ms: i64::MAX, ..Self::default() }
+    }
+}
+
 /// Where things are in a data directory.
 pub mod paths {
     use super::{LogId, Path, PathBuf, ShardId};

@@ -118,7 +118,7 @@ fn new_core(
 async fn open_logs(core: &Rc<StoreCore>, records: Vec<LogRecord>) {
     let work = |record: LogRecord| {
         let core = core.clone();
-        async move { new_log(&core, record, LogConfig::default()).await }
+        async move { new_log(&core, record, LogConfig::until_told()).await }
     };
     let opened = for_each(&core.shard, (Class::Normal, core.account.clone()), LOGS_AT_ONCE, records, work).await;
     core.logs.borrow_mut().extend(opened.into_iter().map(|log| (log.id(), log)));
