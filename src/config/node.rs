@@ -1,6 +1,7 @@
 //! The node's own settings: one TOML file, read once, checked once; options of `serve` come on top.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -20,7 +21,7 @@ pub enum DurabilitySetting {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NodeConfig {
     pub broker_id: i32,
-    /// Where Kafka clients connect: `HOST:PORT`; port 0 takes a free one.
+    /// Where Kafka clients connect: `IP:PORT`; port 0 takes a free one.
     pub listen: String,
     /// What clients are told to connect to, where that differs from `listen`: `HOST:PORT`.
     pub advertised: Option<String>,
@@ -121,6 +122,8 @@ impl NodeConfig {
             if holds { Ok(()) } else { Err(ConfigError::OutOfBounds { key, value: value.to_string(), bounds }) }
         };
         bound(self.broker_id >= 0, "broker-id", &self.broker_id, "0 or more")?;
+        let listen = self.listen.parse::<SocketAddr>();
+        bound(listen.is_ok(), "listen", &self.listen, "IP:PORT, as in 127.0.0.1:9092")?;
         let shards = self.shards.unwrap_or(1);
         bound((1..=256).contains(&shards), "shards", &shards, "1 to 256")?;
         let memory_min = 128 * MIB * u64::from(shards);
@@ -155,5 +158,7 @@ mod tests {
         assert!(read("shrads = 3").unwrap_err().contains("unknown field `shrads`"));
         let config = read("broker-id = -1").unwrap();
         assert!(config.check().unwrap_err().to_string().contains("broker-id"));
+        let config = read("listen = \"localhost\"").unwrap();
+        assert!(config.check().unwrap_err().to_string().contains("listen = localhost"));
     }
 }
