@@ -91,7 +91,12 @@ pub enum BallastPlan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpaceAccount {
     limits: SpaceLimits,
+    /// As the file system last said.
     free_bytes: u64,
+    /// Asked of the file system and not yet answered.
+    allocating_bytes: u64,
+    /// Allocated by this shard since then.
+    allocated_bytes: u64,
     /// Appended, and not yet covered by what segments have allocated.
     reserved_bytes: u64,
     full: [bool; 2],
@@ -101,12 +106,13 @@ impl SpaceAccount {
     /// An account that admits nothing before the first measurement.
     #[must_use]
     pub fn new(limits: SpaceLimits) -> Self {
-        Self { limits, free_bytes: 0, reserved_bytes: 0, full: [true; 2] }
+        Self { limits, free_bytes: 0, allocating_bytes: 0, allocated_bytes: 0, reserved_bytes: 0, full: [true; 2] }
     }
 
     /// What the file system said just now.
     pub fn measured(&mut self, free_bytes: u64) {
         self.free_bytes = free_bytes;
+        self.allocated_bytes = 0;
         for class in [SpaceClass::Normal, SpaceClass::Internal] {
             let room = self.room(class);
             let full = &mut self.full[class as usize];
@@ -120,34 +126,50 @@ impl SpaceAccount {
         if self.full[SpaceClass::Normal as usize] { SpaceState::Full } else { SpaceState::Ok }
     }
 
+    /// What may be allocated ahead of need: free above the reserve, and reserved by nobody.
+    #[must_use]
+    pub fn spare_bytes(&self) -> u64 {
+        match self.state() {
+            SpaceState::Ok => self.room(SpaceClass::Normal),
+            SpaceState::Full => 0,
+        }
+    }
+
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.reserved_bytes
     }
 
-    /// This shard's part of what lies above the class's reserve, less what is reserved.
+    /// This shard's part of what lies above the class's reserve, less what it has taken of it and what is reserved. Its part alone pays
+    /// for what it takes: the other shards do not know before they measure.
     fn room(&self, class: SpaceClass) -> u64 {
-        let above = self.free_bytes.saturating_sub(self.limits.reserve(class));
-        (above / u64::from(self.limits.shards)).saturating_sub(self.reserved_bytes)
+        let part = self.free_bytes.saturating_sub(self.limits.reserve(class)) / u64::from(self.limits.shards);
+        part.saturating_sub(self.allocating_bytes + self.allocated_bytes).saturating_sub(self.reserved_bytes)
     }
 
     /// Reserves segment space for an append. Refused, the class is full from now on.
     pub fn reserve(&mut self, bytes: u64, class: SpaceClass) -> Result<(), NoSpace> {
         if self.full[class as usize] || bytes > self.room(class) {
             self.full[class as usize] = true;
-            return Err(NoSpace { class, free_bytes: self.free_bytes, reserve_bytes: self.limits.reserve(class) });
+            let free_bytes = self.free_bytes.saturating_sub(self.allocated_bytes);
+            return Err(NoSpace { class, free_bytes, reserve_bytes: self.limits.reserve(class) });
         }
         self.reserved_bytes += bytes;
         Ok(())
     }
 
-    /// A segment was extended by `allocated_bytes`, which covers `reserved_bytes` of what was reserved for it.
+    /// The file system is asked for this much. What was reserved for it is given back by [`Self::released`], once it is written.
+    pub fn allocating(&mut self, bytes: u64) {
+        self.allocating_bytes += bytes;
+    }
+
+    /// It has answered.
     ///
     /// # Panics
-    /// When more is given back than was reserved.
-    pub fn allocated(&mut self, allocated_bytes: u64, reserved_bytes: u64) {
-        self.free_bytes = self.free_bytes.saturating_sub(allocated_bytes);
-        self.released(reserved_bytes);
+    /// When it was not asked for as much.
+    pub fn allocated(&mut self, bytes: u64) {
+        self.allocating_bytes = self.allocating_bytes.checked_sub(bytes).expect("only what was asked for is answered");
+        self.allocated_bytes += bytes;
     }
 
     /// A reservation is not needed any more: its bytes fit into what a segment has, or were truncated.
@@ -175,21 +197,19 @@ impl SpaceAccount {
 
 /// How much longer to make a segment's file when bytes up to `needed` are about to be written to it and it has room to `allocated`:
 /// steps of 64 KiB doubling to 16 MiB, for extending is a metadata write that the next flush pays for; no further than a segment can
-/// grow, and only by what is needed when room is short.
+/// grow, and only by what is needed, which was reserved, where a step would take more than the `spare` bytes that nobody has.
 #[must_use]
-pub fn allocation_plan(allocated: u64, needed: u64, segment_bytes: u64, state: SpaceState) -> u64 {
+pub fn allocation_plan(allocated: u64, needed: u64, segment_bytes: u64, spare: u64) -> u64 {
     const STEP_MIN: u64 = 64 << 10;
     const STEP_MAX: u64 = 16 << 20;
     if needed <= allocated {
         return allocated;
     }
     let needed = needed.next_multiple_of(crate::segment::BLOCK_BYTES as u64);
-    if state == SpaceState::Full {
-        return needed;
-    }
     let step = allocated.next_power_of_two().clamp(STEP_MIN, STEP_MAX);
     let whole = segment_bytes.next_multiple_of(crate::segment::BLOCK_BYTES as u64);
-    needed.next_multiple_of(step).min(whole).max(needed)
+    let stepped = needed.next_multiple_of(step).min(whole).max(needed);
+    if stepped - needed > spare { needed } else { stepped }
 }
 
 #[cfg(test)]
@@ -221,7 +241,9 @@ mod tests {
         assert_eq!(account.reserve(700, SpaceClass::Internal), Ok(()), "750 more for internal topics");
         assert!(account.reserve(51, SpaceClass::Internal).is_err());
         // Destage allocates what was reserved; retention then frees more than enough.
-        account.allocated(4096, 900);
+        account.allocating(4096);
+        account.allocated(4096);
+        account.released(900);
         assert_eq!(account.reserved_bytes(), 0);
         account.measured(1150);
         assert_eq!(account.state(), SpaceState::Full, "open only with a margin");
@@ -250,17 +272,20 @@ mod tests {
     #[test]
     fn segments_grow_in_steps() {
         const KIB: u64 = 1 << 10;
-        for (allocated, needed, segment, state, expected) in [
-            (0, 1, 1 << 30, SpaceState::Ok, 64 * KIB),
-            (64 * KIB, 64 * KIB, 1 << 30, SpaceState::Ok, 64 * KIB),
-            (64 * KIB, 64 * KIB + 1, 1 << 30, SpaceState::Ok, 128 * KIB),
-            (128 * KIB, 128 * KIB + 1, 1 << 30, SpaceState::Ok, 256 * KIB),
-            (512 << 20, (512 << 20) + 1, 1 << 30, SpaceState::Ok, 528 << 20),
-            (0, 1, 10_000, SpaceState::Ok, 12_288),
-            (0, 20_000, 10_000, SpaceState::Ok, 20_480),
-            (0, 5000, 1 << 30, SpaceState::Full, 8192),
+        let ample = 1 << 40;
+        for (allocated, needed, segment, spare, expected) in [
+            (0, 1, 1 << 30, ample, 64 * KIB),
+            (64 * KIB, 64 * KIB, 1 << 30, ample, 64 * KIB),
+            (64 * KIB, 64 * KIB + 1, 1 << 30, ample, 128 * KIB),
+            (128 * KIB, 128 * KIB + 1, 1 << 30, ample, 256 * KIB),
+            (512 << 20, (512 << 20) + 1, 1 << 30, ample, 528 << 20),
+            (0, 1, 10_000, ample, 12_288),
+            (0, 20_000, 10_000, ample, 20_480),
+            (0, 5000, 1 << 30, 0, 8192),
+            (0, 4096, 1 << 30, 60 * KIB, 64 * KIB),
+            (0, 4096, 1 << 30, 60 * KIB - 1, 4096),
         ] {
-            let got = allocation_plan(allocated, needed, segment, state);
+            let got = allocation_plan(allocated, needed, segment, spare);
             assert_eq!(got, expected, "{allocated} {needed} {segment}");
         }
     }
@@ -268,18 +293,26 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// However shards append, between two measurements they never take more than there was above the reserve.
+        /// However shards append and destage, between two measurements they never take more than there was above the reserve.
         #[test]
         fn shards_together_respect_the_reserve(
-            free in 0..5000u64, shards in 1..6u16, asks in proptest::collection::vec((0..6usize, 0..400u64), 0..60),
+            free in 0..5000u64, shards in 1..6u16, asks in proptest::collection::vec((0..6usize, 0..400u64, 0..3u8), 0..120),
         ) {
             let mut accounts = vec![SpaceAccount::new(SpaceLimits { shards, ..LIMITS }); usize::from(shards)];
             accounts.iter_mut().for_each(|account| account.measured(free));
             let mut taken = 0;
-            for (shard, bytes) in asks {
+            for (shard, bytes, what) in asks {
                 let account = &mut accounts[shard % usize::from(shards)];
-                if account.reserve(bytes, SpaceClass::Normal).is_ok() {
-                    taken += bytes;
+                match what {
+                    0 => {
+                        let (reserved, ahead) = (account.reserved_bytes(), account.spare_bytes().min(bytes));
+                        account.allocating(reserved + ahead);
+                        account.released(reserved);
+                        account.allocated(reserved + ahead);
+                        taken += ahead;
+                    }
+                    _ if account.reserve(bytes, SpaceClass::Normal).is_ok() => taken += bytes,
+                    _ => {}
                 }
             }
             prop_assert!(taken <= free.saturating_sub(LIMITS.reserve_bytes));

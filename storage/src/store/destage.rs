@@ -185,12 +185,15 @@ async fn extend(core: &StoreCore, log: &Log, key: FileKey, file: &File, needed: 
         let known = state.allocated.iter().find(|(base, _)| *base == key.segment);
         (known.map_or(0, |(_, bytes)| *bytes), state.config.segment_bytes)
     };
-    let target = allocation_plan(allocated, needed, segment_bytes, core.space.borrow().state());
+    let target = allocation_plan(allocated, needed, segment_bytes, core.space.borrow().spare_bytes());
     if target <= allocated {
         return Ok(());
     }
-    core.shard.fs().allocate(file, allocated, target - allocated).await?;
-    core.space.borrow_mut().allocated(target - allocated, 0);
+    let bytes = target - allocated;
+    core.space.borrow_mut().allocating(bytes);
+    let extended = core.shard.fs().allocate(file, allocated, bytes).await;
+    core.space.borrow_mut().allocated(bytes);
+    extended?;
     let mut state = log.0.state.borrow_mut();
     match state.allocated.iter_mut().find(|(base, _)| *base == key.segment) {
         Some((_, bytes)) => *bytes = target,

@@ -24,8 +24,17 @@ pub(crate) async fn grow_loop(core: Rc<StoreCore>) {
 async fn grow(core: &StoreCore) {
     let number = core.journal.borrow().next_number();
     let (shard, config) = (&core.shard, &core.config);
+    {
+        let mut space = core.space.borrow_mut();
+        if space.spare_bytes() < config.journal_file_bytes {
+            // The rest of the disk is for what was acknowledged; wanted again, this looks again.
+            return;
+        }
+        space.allocating(config.journal_file_bytes);
+    }
     let made =
         make_file(shard, &config.data_dir, config.shard, number, config.journal_file_bytes, Pace::Background).await;
+    core.space.borrow_mut().allocated(config.journal_file_bytes);
     match made {
         Ok(file) => {
             core.journal.borrow_mut().insert(number, file);
