@@ -18,6 +18,7 @@ use shard::Slice;
 use shard::sync::{Event, Wait};
 use wire::ErrorCode;
 
+use super::queue::Verdict;
 use crate::Error;
 
 /// Where a record was put.
@@ -253,6 +254,21 @@ impl Batch {
     /// Why it was not acknowledged, if it was not.
     pub(super) fn error(&self) -> Option<DeliveryError> {
         self.shared.outcome.borrow().as_ref()?.as_ref().err().cloned()
+    }
+
+    /// Takes in what came of its request after its producer was dropped: nobody tries again.
+    pub(super) fn orphaned(mut self, verdict: Verdict) {
+        let code = match verdict {
+            Verdict::Acknowledged(acknowledged) => return self.resolve(Ok(acknowledged)),
+            Verdict::Refused { code, .. } => code,
+            Verdict::Failed(error) => {
+                self.maybe_written |= error.may_have_happened();
+                return;
+            }
+        };
+        // A duplicate number says that an earlier try of this batch was written.
+        let is_repeated = code == ErrorCode::DuplicateSequenceNumber && self.stamp.is_some();
+        self.maybe_written |= is_repeated || crate::error::may_have_happened(code);
     }
 
     pub(super) fn resolve(&mut self, outcome: Outcome) {

@@ -305,7 +305,6 @@ fn finish(
         Err(error) => Err(error.clone()),
     };
     let verdicts = verdicts.unwrap_or_else(|error| carried.iter().map(|_| Verdict::Failed(error.clone())).collect());
-    let shard = inner.client.shard();
     for (Carried { topic, partition, batch, .. }, verdict) in carried.into_iter().zip(verdicts) {
         let stale = match &verdict {
             Verdict::Acknowledged(_) => false,
@@ -315,9 +314,7 @@ fn finish(
         if stale {
             inner.client.doubt_topic(&topic);
         }
-        let (now, random) = (shard.now(), shard.random());
-        let fenced = inner
-            .with_queue(&topic, partition, |queue| queue.answered(batch, verdict, now, random, &inner.queue_options));
+        let fenced = inner.answered(&topic, partition, batch, verdict);
         if let Some(error) = fenced {
             inner.end(&error);
         }
@@ -364,17 +361,25 @@ fn acknowledged(base_offset: Option<Offset>, append_time: Option<WallTime>) -> V
 }
 
 impl Inner {
-    /// Runs `change` on a queue and settles the batch that it resolved. Returns the error if it ends the producer.
-    fn with_queue(
+    /// Hands a batch back to its queue with what came of it, and settles it if that resolved it. Returns the error if it ends the
+    /// producer.
+    fn answered(
         &self,
         topic: &str,
         partition: PartitionIndex,
-        change: impl FnOnce(&mut PartitionQueue) -> Option<Batch>,
+        batch: Batch,
+        verdict: Verdict,
     ) -> Option<DeliveryError> {
+        let (now, random) = (self.client.shard().now(), self.client.shard().random());
         let mut topics = self.topics.borrow_mut();
-        // After the producer is dropped there are no queues; the batch, dropped with `change`, is abandoned.
-        let queue = topics.get_mut(topic)?.queues.get_mut(&partition)?;
-        let resolved = change(queue)?;
+        let queue = topics.get_mut(topic).and_then(|state| state.queues.get_mut(&partition));
+        let Some(queue) = queue else {
+            // The producer was dropped meanwhile, and its queues with it.
+            drop(topics);
+            batch.orphaned(verdict);
+            return None;
+        };
+        let resolved = queue.answered(batch, verdict, now, random, &self.queue_options)?;
         drop(topics);
         let fenced = resolved.error().filter(|error| matches!(error, DeliveryError::Fenced { .. }));
         self.settle(resolved);
