@@ -3,7 +3,7 @@
 //! Owner: the controller. What stands here comes from recovery and from the controller's own choices; each shard's journal
 //! holds the truth durably, so there is no file of this table.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use base::{ShardId, Uuid};
@@ -76,7 +76,8 @@ impl LocalShards {
     /// # Errors
     /// A shard's sentence about a log that it can't open.
     pub async fn open(&self, node: &Rc<Node>, topics: &[Topic]) -> Result<(), String> {
-        let mut by_shard: HashMap<ShardId, Vec<LogSpec>> = HashMap::new();
+        // In the order of the shards: what is sent when must not hang on a hasher's seed.
+        let mut by_shard: BTreeMap<ShardId, Vec<LogSpec>> = BTreeMap::new();
         for topic in topics {
             for (index, partition) in (0..).map(base::PartitionIndex).zip(&topic.partitions) {
                 by_shard.entry(partition.owner).or_default().push(LogSpec {
@@ -99,7 +100,7 @@ impl LocalShards {
     /// # Errors
     /// A shard's sentence about a log that it can't remove.
     pub async fn remove(&mut self, node: &Rc<Node>, logs: Vec<LogId>) -> Result<(), String> {
-        let mut by_shard: HashMap<ShardId, Vec<LogId>> = HashMap::new();
+        let mut by_shard: BTreeMap<ShardId, Vec<LogId>> = BTreeMap::new();
         for log in logs {
             if let Some(owner) = self.owners.remove(&log) {
                 self.counts[usize::from(owner.0)] -= 1;
