@@ -203,23 +203,33 @@ async fn open_others(mesh: &Mesh<Message>, recovered: Vec<RecoveredShard>, view:
     Ok(())
 }
 
+/// Files small enough that a checkpoint frees some while others fill, and large enough for the largest batch: a commit is at most a
+/// quarter of a file.
+fn journal_file_bytes(journal_bytes: u64) -> u64 {
+    const LEAST: u64 = 8 << 20;
+    const BLOCK: u64 = 4096;
+    let bytes = (journal_bytes / 16).max(LEAST).min(journal_bytes / 4);
+    (bytes / BLOCK).max(1) * BLOCK
+}
+
 async fn open_store(shard: &Shard, config: &NodeConfig, recovered: RecoveredShard) -> Result<ShardStore, BootError> {
     let shards = u64::from(config.shards.unwrap_or(1).max(1));
     let part = |total: u64| usize::try_from(total / shards).unwrap_or(usize::MAX);
-    let defaults = StoreConfig::new(config.data_dir.clone(), shard.id());
     let store = StoreConfig {
-        // A quarter at most, so that one can be written while the others are freed.
-        journal_file_bytes: defaults.journal_file_bytes.min(config.journal_bytes / 4),
         durability: match config.durability {
             DurabilitySetting::Disk => Durability::Disk,
             DurabilitySetting::Replicas => Durability::Replicas,
         },
+        journal_file_bytes: journal_file_bytes(config.journal_bytes),
         journal_bytes_limit: config.journal_bytes,
         // A quarter of the memory; the rest is for frames, journal buffers and reads.
         tail_cache_bytes: part(config.memory_bytes / 4),
         background_bytes_in_flight: part(config.background_bytes_in_flight).max(128 << 10),
         reserve_bytes: config.disk_reserve_bytes,
-        ..defaults
+        checkpoint_interval: Duration::from_millis(config.checkpoint_interval_ms),
+        destage_delay: Duration::from_millis(config.destage_delay_ms),
+        upkeep_interval: Duration::from_millis(config.retention_check_interval_ms),
+        ..StoreConfig::new(config.data_dir.clone(), shard.id())
     };
     ShardStore::open(shard.clone(), store, recovered)
         .await

@@ -39,6 +39,10 @@ pub struct NodeConfig {
     pub disk_reserve_bytes: u64,
     /// Background disk bytes in flight over all shards.
     pub background_bytes_in_flight: u64,
+    /// A checkpoint at least this often while anything is dirty, in milliseconds.
+    pub checkpoint_interval_ms: u64,
+    /// Journaled bytes go to their segments at the latest after this long, in milliseconds.
+    pub destage_delay_ms: u64,
     pub auto_create_topics: bool,
     /// Partitions of a topic created without a count.
     pub num_partitions: i32,
@@ -67,6 +71,8 @@ impl Default for NodeConfig {
             journal_bytes: 256 << 20,
             disk_reserve_bytes: 256 << 20,
             background_bytes_in_flight: 512 << 10,
+            checkpoint_interval_ms: 60_000,
+            destage_delay_ms: 500,
             auto_create_topics: true,
             num_partitions: 1,
             max_request_bytes: 100 << 20,
@@ -75,7 +81,7 @@ impl Default for NodeConfig {
             fetch_max_bytes: 55 << 20,
             fetch_sessions_max: 1000,
             producer_id_expiration_ms: 86_400_000,
-            retention_check_interval_ms: 300_000,
+            retention_check_interval_ms: 30_000,
         }
     }
 }
@@ -132,13 +138,19 @@ impl NodeConfig {
         bound((32 * MIB..=256 * MIB).contains(&journal), "journal-bytes", &journal, "32 MiB to 256 MiB")?;
         let background = self.background_bytes_in_flight;
         bound(background >= 128 << 10, "background-bytes-in-flight", &background, "at least 128 KiB")?;
+        let checkpoint = self.checkpoint_interval_ms;
+        bound(checkpoint >= 100, "checkpoint-interval-ms", &checkpoint, "at least 100")?;
+        let destage = self.destage_delay_ms;
+        bound((1..=60_000).contains(&destage), "destage-delay-ms", &destage, "1 to 60000")?;
         let partitions = self.num_partitions;
         bound((1..=100_000).contains(&partitions), "num-partitions", &partitions, "1 to 100000")?;
         let request = self.max_request_bytes;
         bound((1 << 16..=1 << 30).contains(&request), "max-request-bytes", &request, "64 KiB to 1 GiB")?;
         bound(self.fetch_max_bytes >= 1024, "fetch-max-bytes", &self.fetch_max_bytes, "at least 1024")?;
         let expiration = self.producer_id_expiration_ms;
-        bound(expiration >= 1, "producer-id-expiration-ms", &expiration, "at least 1")
+        bound(expiration >= 1, "producer-id-expiration-ms", &expiration, "at least 1")?;
+        let retention = self.retention_check_interval_ms;
+        bound(retention >= 100, "retention-check-interval-ms", &retention, "at least 100")
     }
 }
 

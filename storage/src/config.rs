@@ -55,6 +55,8 @@ pub struct StoreConfig {
     pub checkpoint_interval: Duration,
     /// Journaled bytes go to their segments at the latest after this long.
     pub destage_delay: Duration,
+    /// How often every log is looked after: retention, rolling by age, idle producers and memory.
+    pub upkeep_interval: Duration,
 }
 
 impl StoreConfig {
@@ -75,6 +77,7 @@ impl StoreConfig {
             read_cache_bytes: 16 * MIB,
             checkpoint_interval: Duration::from_secs(60),
             destage_delay: Duration::from_millis(500),
+            upkeep_interval: Duration::from_secs(30),
         }
     }
 }

@@ -16,14 +16,12 @@ use crate::segment::roll_reason;
 
 /// After so long without an append a log gives its memory back.
 const IDLE: Duration = Duration::from_secs(300);
-/// Between passes.
-const INTERVAL: Duration = Duration::from_secs(30);
 
 /// Runs until the store stops.
 pub(crate) async fn upkeep_loop(core: Rc<StoreCore>) {
     let mut guard = ClockGuard::default();
     loop {
-        super::either(core.stopped.wait(), core.shard.sleep(INTERVAL)).await;
+        super::either(core.stopped.wait(), core.shard.sleep(core.config.upkeep_interval)).await;
         if core.stopping.get() || core.closing.get() {
             return;
         }
