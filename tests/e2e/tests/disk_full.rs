@@ -9,7 +9,7 @@ use client::{Acks, Client, DeliveryError, NewTopic, Producer, ProducerOptions, P
 use e2e::broker::{Broker, Launch};
 use e2e::ledger::{Ledger, Promise, Violation};
 use e2e::load::{Load, LoadTopic};
-use e2e::namespace::is_inside;
+use e2e::namespace::scratch_inside;
 use e2e::runner::{client, on_shard, within};
 use shard::{Shard, Task};
 
@@ -35,12 +35,9 @@ fn mount(dir: &Path, at: &Path) {
 
 #[test]
 fn a_full_disk_refuses_and_resumes() {
-    if !is_inside("a_full_disk_refuses_and_resumes", &["--mount"]) {
-        return;
-    }
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let disk = dir.path().join("disk");
-    mount(dir.path(), &disk);
+    let Some(dir) = scratch_inside("a_full_disk_refuses_and_resumes", &[]) else { return };
+    let disk = dir.join("disk");
+    mount(&dir, &disk);
     let launch = Launch::new(disk.join("data")).config(CONFIG);
     on_shard(move |shard| async move {
         let mut disk = Disk::start(&shard, launch).await;
@@ -51,8 +48,6 @@ fn a_full_disk_refuses_and_resumes() {
         disk.make_room().await;
         disk.end().await;
     });
-    // The kernel lets go of what a killed broker had open in its own time.
-    run("umount", &["--lazy", disk.to_str().expect("a plain path")]);
 }
 
 /// `kept` must hold what was acknowledged to the end; `filler` is what takes the space, and goes.

@@ -4,11 +4,11 @@
 //! that cargo finds what it has built before; a file that was never added is missing there. The network is this test's own, too.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use e2e::broker::{bound_to_this_thread, root, target_dir};
-use e2e::namespace::is_inside;
+use e2e::namespace::scratch_inside;
 
 const SERVE: &str = "cargo run --release -- serve";
 
@@ -122,12 +122,9 @@ fn check(line: &str) {
 
 #[test]
 fn the_readme_is_true() {
-    if !is_inside("the_readme_is_true", &["--net", "--mount"]) {
-        return;
-    }
+    let Some(dir) = scratch_inside("the_readme_is_true", &["--net"]) else { return };
     run("ip", &["link", "set", "lo", "up"]);
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let cloned: PathBuf = dir.path().join("clone");
+    let cloned = dir.join("clone");
     clone(&cloned);
     put_in_place(&cloned);
     let blocks = blocks();
@@ -142,5 +139,4 @@ fn the_readme_is_true() {
     let broker = Serving::start();
     after_kill.iter().for_each(|line| check(line));
     broker.kill();
-    run("umount", &["--recursive", "--lazy", text(root())]);
 }
