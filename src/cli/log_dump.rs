@@ -262,17 +262,17 @@ impl Dumping<'_> {
         let (mut position, mut blocks) = (0, 0);
         while let Some(bytes) = content.get(position..).filter(|bytes| !bytes.is_empty()) {
             let frame = FrameHead::parse(bytes).and_then(|head| frame_at(bytes, head.salt));
-            let Some((head, payload)) = frame else {
+            let Some((head, body)) = frame else {
                 (position, blocks) = (position + JOURNAL_BLOCK_BYTES, blocks + 1);
                 continue;
             };
-            self.frame(position as u64, &head, payload);
+            self.frame(position as u64, &head, body);
             position += head.frame_bytes();
         }
         self.note(&format!("  {blocks} blocks of {JOURNAL_BLOCK_BYTES} bytes without a commit"));
     }
 
-    fn frame(&mut self, position: u64, head: &FrameHead, payload: &[u8]) {
+    fn frame(&mut self, position: u64, head: &FrameHead, body: &[u8]) {
         let row = FrameRow {
             position,
             sequence: head.sequence,
@@ -292,7 +292,7 @@ impl Dumping<'_> {
         if !self.records {
             return;
         }
-        for entry in Entries::new(head, payload) {
+        for entry in Entries::new(head, body) {
             match entry {
                 Ok(entry) => self.entry(&entry),
                 Err(error) => self.damage(position, &error.to_string()),

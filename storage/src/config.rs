@@ -57,6 +57,9 @@ pub struct StoreConfig {
     pub destage_delay: Duration,
     /// How often every log is looked after: retention, rolling by age, idle producers and memory.
     pub upkeep_interval: Duration,
+    /// Appends of one log that are at least so long together go to the journal from where they are in memory; shorter ones are copied
+    /// into the commit. What they stand in is whole blocks, so less than a few blocks is not worth it.
+    pub apart_bytes: usize,
 }
 
 impl StoreConfig {
@@ -78,6 +81,7 @@ impl StoreConfig {
             checkpoint_interval: Duration::from_secs(60),
             destage_delay: Duration::from_millis(500),
             upkeep_interval: Duration::from_secs(30),
+            apart_bytes: 64 * KIB,
         }
     }
 }

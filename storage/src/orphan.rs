@@ -42,9 +42,9 @@ impl OrphanWriter {
 
     /// Takes over the log's entries of one frame of the journal. What comes before the log was removed or placed is of an earlier
     /// life of it, and dropped.
-    pub(crate) async fn frame(&mut self, head: &FrameHead, payload: &[u8]) -> io::Result<()> {
+    pub(crate) async fn frame(&mut self, head: &FrameHead, body: &[u8]) -> io::Result<()> {
         let mut entries = Vec::new();
-        for entry in Entries::new(head, payload) {
+        for entry in Entries::new(head, body) {
             let entry = entry.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             if log_of(&entry) != Some(self.log) {
                 continue;
@@ -101,16 +101,16 @@ fn log_of(entry: &Entry<'_>) -> Option<LogId> {
     })
 }
 
-/// The frames of an orphan file, each with where its payload stands; fewer than there were if the file is damaged.
+/// The frames of an orphan file, each with where its body stands; fewer than there were if the file is damaged.
 pub(crate) fn frames(content: &[u8]) -> impl Iterator<Item = (FrameHead, &[u8], u64)> {
     let salt = FrameHead::parse(content).map(|head| head.salt);
     let (mut at, mut sequence) = (0, 1);
     std::iter::from_fn(move || {
-        let (head, payload) = frame_at(content.get(at..)?, salt?).filter(|(head, _)| head.sequence == sequence)?;
-        let payload_at = at + crate::journal::codec::FRAME_HEAD_BYTES;
+        let (head, body) = frame_at(content.get(at..)?, salt?).filter(|(head, _)| head.sequence == sequence)?;
+        let body_at = at + crate::journal::codec::FRAME_HEAD_BYTES;
         at += head.frame_bytes();
         sequence += 1;
-        Some((head, payload, payload_at as u64))
+        Some((head, body, body_at as u64))
     })
 }
 
@@ -122,8 +122,8 @@ pub(crate) async fn read(shard: &Shard, data_dir: &Path, log: LogId) -> io::Resu
         Err(error) => return Err(error),
     };
     // It was durable, whole, before its name was.
-    let whole = frames(&content).last().map_or(0, |(head, _, payload_at)| {
-        payload_at as usize - crate::journal::codec::FRAME_HEAD_BYTES + head.frame_bytes()
+    let whole = frames(&content).last().map_or(0, |(head, _, body_at)| {
+        body_at as usize - crate::journal::codec::FRAME_HEAD_BYTES + head.frame_bytes()
     });
     Ok((whole == content.len()).then_some(content))
 }

@@ -1,6 +1,7 @@
 //! The CRC-32C (Castagnoli, RFC 3720) of a batch: from the attributes to its end.
 
-use crate::header::at;
+use crate::batch::Batches;
+use crate::header::{HEADER_BYTES, at};
 
 /// The checksum that belongs into the header of `batch`, a whole batch and nothing after it.
 #[must_use]
@@ -37,6 +38,36 @@ impl BatchCrc {
     pub fn value(&self) -> u32 {
         self.crc
     }
+}
+
+/// Vouches for a run of batches at the cost of their heads: the CRC-32C of what each batch has before its attributes, its own CRC
+/// included, which vouches for the rest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RunChecksum(u32);
+
+impl RunChecksum {
+    /// One more batch, whose header this is and whose CRC is known to be right.
+    pub fn add(&mut self, header: &[u8; HEADER_BYTES]) {
+        self.0 = crc32c::crc32c_append(self.0, &header[..at::ATTRIBUTES]);
+    }
+
+    #[must_use]
+    pub fn value(self) -> u32 {
+        self.0
+    }
+}
+
+/// True when `run` is whole batches, each with the right CRC, and together those that `checksum` was made of.
+#[must_use]
+pub fn run_is_intact(run: &[u8], checksum: u32) -> bool {
+    let mut found = RunChecksum::default();
+    let intact = Batches::new(run).all(|batch| {
+        batch.is_ok_and(|batch| {
+            found.0 = crc32c::crc32c_append(found.0, &batch.bytes()[..at::ATTRIBUTES]);
+            batch.has_valid_crc()
+        })
+    });
+    intact && found.value() == checksum
 }
 
 #[cfg(test)]

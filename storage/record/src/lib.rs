@@ -36,7 +36,7 @@ mod varint;
 pub use attributes::{Attributes, Compression, TimestampType};
 pub use batch::{BatchView, Batches};
 pub use builder::{BatchBuilder, BatchOptions, BuildError, ProducerStamp};
-pub use checksum::{BatchCrc, crc_of};
+pub use checksum::{BatchCrc, RunChecksum, crc_of, run_is_intact};
 pub use compression::{DecompressError, decompress};
 pub use deep::{
     RecordRules, RefusalReason, RefusedRecords, TimestampBounds, TimestampOffset, check_records, find_max_timestamp,

@@ -1,10 +1,17 @@
 //! The bytes of the journal: commits (frames) and the entries in them. Pure.
 //!
-//! A frame is one commit: a head of [`FRAME_HEAD_BYTES`], then entries, then zeros up to the next [`JOURNAL_BLOCK_BYTES`]. The
-//! checksum covers everything after itself up to the end of the entries. The generation salt is random and never leaves the
-//! data directory, so neither a frame of an earlier generation nor bytes that a client sent can pass for a frame of this one.
+//! A frame is one commit: a head of [`FRAME_HEAD_BYTES`], then entries, then zeros up to the next [`JOURNAL_BLOCK_BYTES`], then the
+//! blocks of appends that stand *apart*. The checksum covers everything after itself up to the end of the entries. The generation
+//! salt is random and never leaves the data directory, so neither a frame of an earlier generation nor bytes that a client sent
+//! can pass for a frame of this one.
+//!
+//! A large append stands apart so that its bytes are written from where they are, in whole blocks as its segment has them: from the
+//! block that it begins in to the one that it ends in. What surrounds it in those two blocks means nothing. Its entry holds a
+//! [`record::RunChecksum`], which leaves the batches' bodies to their own CRCs.
 //!
 //! Numbers of entry kinds are part of the format: never reused.
+
+use std::ops::Range;
 
 use base::{LeaderEpoch, Offset, PlacementEpoch, WallTime};
 
@@ -22,11 +29,14 @@ pub const FRAME_BYTES_MAX: usize = 4 << 20;
 pub const ENTRY_HEAD_BYTES: usize = 8;
 /// What an append adds to its batches' bytes, entry head included.
 pub const APPEND_OVERHEAD_BYTES: usize = ENTRY_HEAD_BYTES + LOG_ID_BYTES + 32;
+/// What an append that stands apart takes among the entries, entry head included.
+pub const APART_ENTRY_BYTES: usize = APPEND_OVERHEAD_BYTES + 8;
 /// What a block prefix adds to its bytes, entry head included.
 pub const PREFIX_OVERHEAD_BYTES: usize = ENTRY_HEAD_BYTES + LOG_ID_BYTES + 16;
 
 const MAGIC: [u8; 4] = *b"TMJ1";
 const CHECKED_FROM: usize = 8;
+const FRAME_BLOCKS_MAX: usize = FRAME_BYTES_MAX / JOURNAL_BLOCK_BYTES;
 const LOG_ID_BYTES: usize = 20;
 
 mod kind {
@@ -44,6 +54,60 @@ mod kind {
     #[cfg_attr(not(test), expect(dead_code, reason = "a number that must stay taken"))]
     pub const REF: u8 = 10;
     pub const RELEASED: u8 = 11;
+    pub const APPEND_APART: u8 = 12;
+}
+
+/// What an entry takes of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EntryRoom {
+    /// Among the entries.
+    pub entry_bytes: usize,
+    /// Behind them, where it stands apart.
+    pub blocks: usize,
+}
+
+impl EntryRoom {
+    /// An append of `bytes` at `position` of its segment that stands among the entries.
+    #[must_use]
+    pub fn of_append(bytes: usize) -> Self {
+        Self { entry_bytes: APPEND_OVERHEAD_BYTES + bytes, blocks: 0 }
+    }
+
+    /// The same, standing apart.
+    #[must_use]
+    pub fn of_append_apart(bytes: usize, position: u64) -> Self {
+        Self { entry_bytes: APART_ENTRY_BYTES, blocks: blocks_of(position, bytes) }
+    }
+
+    /// With an entry for the prefix of the block that `position` lies in.
+    #[must_use]
+    pub fn and_prefix(self, position: u64) -> Self {
+        match block_part(position) {
+            0 => self,
+            prefix => Self { entry_bytes: self.entry_bytes + PREFIX_OVERHEAD_BYTES + prefix, ..self },
+        }
+    }
+
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        self.entry_bytes + self.blocks * JOURNAL_BLOCK_BYTES
+    }
+
+    /// What a frame of this entry alone takes in its file.
+    #[must_use]
+    pub fn frame_bytes(self) -> usize {
+        (FRAME_HEAD_BYTES + self.entry_bytes).next_multiple_of(JOURNAL_BLOCK_BYTES) + self.blocks * JOURNAL_BLOCK_BYTES
+    }
+}
+
+/// How far into its block a position lies.
+fn block_part(position: u64) -> usize {
+    (position % JOURNAL_BLOCK_BYTES as u64) as usize
+}
+
+/// Blocks of a segment that `bytes` at `position` touch.
+fn blocks_of(position: u64, bytes: usize) -> usize {
+    (block_part(position) + bytes).div_ceil(JOURNAL_BLOCK_BYTES)
 }
 
 /// What the head of a frame says.
@@ -61,12 +125,25 @@ pub struct FrameHead {
     pub entry_count: u32,
     /// Bytes of entries after the head.
     pub payload_bytes: u32,
+    /// Blocks of appends that stand apart.
+    pub blocks: u32,
 }
 
 impl FrameHead {
     /// Bytes the frame takes in its file, padding included.
     #[must_use]
     pub fn frame_bytes(&self) -> usize {
+        self.blocks_at() + self.blocks as usize * JOURNAL_BLOCK_BYTES
+    }
+
+    /// The same without the head.
+    #[must_use]
+    pub fn body_bytes(&self) -> usize {
+        self.frame_bytes() - FRAME_HEAD_BYTES
+    }
+
+    /// Where in the frame the blocks of appends that stand apart begin.
+    fn blocks_at(&self) -> usize {
         (FRAME_HEAD_BYTES + self.payload_bytes as usize).next_multiple_of(JOURNAL_BLOCK_BYTES)
     }
 
@@ -83,54 +160,74 @@ impl FrameHead {
             let entry_count = reader.u32()?;
             let (salt, sequence) = (reader.u64()?, reader.u64()?);
             let (durable_sequence, manifest_version) = (reader.u64()?, reader.u64()?);
+            let blocks = reader.u32()?;
             if reader.rest().iter().any(|&byte| byte != 0) {
                 return Ok(None);
             }
-            Ok(Some(Self { salt, sequence, durable_sequence, manifest_version, entry_count, payload_bytes }))
+            Ok(Some(Self { salt, sequence, durable_sequence, manifest_version, entry_count, payload_bytes, blocks }))
         };
         let head = parse(&mut reader).ok().flatten()?;
-        let fits = FRAME_HEAD_BYTES + head.payload_bytes as usize <= FRAME_BYTES_MAX;
+        let fits = head.payload_bytes as usize <= FRAME_BYTES_MAX && head.blocks as usize <= FRAME_BLOCKS_MAX;
+        let fits = fits && head.frame_bytes() <= FRAME_BYTES_MAX;
         (fits && head.sequence > 0 && head.durable_sequence < head.sequence).then_some(head)
     }
 }
 
-/// The frame at the start of `bytes`, whole and with the right checksum: its head and its entries' bytes. `salt` is checked
+/// The frame at the start of `bytes`, whole and with the right checksums: its head and its body, for [`Entries`]. `salt` is checked
 /// first, so that bytes of other generations and of clients cost no checksum.
 #[must_use]
 pub fn frame_at(bytes: &[u8], salt: u64) -> Option<(FrameHead, &[u8])> {
     let head = FrameHead::parse(bytes).filter(|head| head.salt == salt)?;
-    let checked = bytes.get(CHECKED_FROM..FRAME_HEAD_BYTES + head.payload_bytes as usize)?;
-    let stored = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-    (crc32c::crc32c(checked) == stored).then(|| (head, &checked[FRAME_HEAD_BYTES - CHECKED_FROM..]))
+    let frame = bytes.get(..head.frame_bytes())?;
+    let stored = u32::from_be_bytes([frame[4], frame[5], frame[6], frame[7]]);
+    let checked = &frame[CHECKED_FROM..FRAME_HEAD_BYTES + head.payload_bytes as usize];
+    let body = &frame[FRAME_HEAD_BYTES..];
+    (crc32c::crc32c(checked) == stored && Entries::new(&head, body).are_apart_intact()).then_some((head, body))
 }
 
-/// Writes one frame into memory that will be written as it is.
+/// Writes one frame into memory that will be written as it is, the blocks of appends that stand apart behind it.
 #[derive(Debug)]
 pub struct FrameWriter<'a> {
     space: &'a mut [u8],
     filled: usize,
     entry_count: u32,
+    /// Of appends that stand apart.
+    blocks: usize,
+    /// Blocks at the end of the space in use for the last blocks of such appends.
+    last_blocks: usize,
 }
 
 impl<'a> FrameWriter<'a> {
-    /// `space` is the whole of a commit buffer; what it held does not matter.
+    /// `space` is a commit buffer as far as the frame may be long; what it held does not matter.
     ///
     /// # Panics
     /// If `space` is shorter than a block or longer than a frame may be.
     pub fn new(space: &'a mut [u8]) -> Self {
         assert!((JOURNAL_BLOCK_BYTES..=FRAME_BYTES_MAX).contains(&space.len()), "a commit buffer of {}", space.len());
-        Self { space, filled: FRAME_HEAD_BYTES, entry_count: 0 }
+        Self { space, filled: FRAME_HEAD_BYTES, entry_count: 0, blocks: 0, last_blocks: 0 }
     }
 
     /// Bytes of entries that still fit.
     #[must_use]
     pub fn room(&self) -> usize {
-        self.space.len() - self.filled
+        (self.space.len() - self.blocks * JOURNAL_BLOCK_BYTES).saturating_sub(self.filled)
+    }
+
+    #[must_use]
+    pub fn has_room(&self, wanted: EntryRoom) -> bool {
+        let entries = (self.filled + wanted.entry_bytes).next_multiple_of(JOURNAL_BLOCK_BYTES);
+        entries + (self.blocks + wanted.blocks) * JOURNAL_BLOCK_BYTES <= self.space.len()
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entry_count == 0
+    }
+
+    /// Blocks that are to follow what [`FrameWriter::finish`] tells the length of.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.blocks
     }
 
     fn put(&mut self, bytes: &[u8]) {
@@ -153,11 +250,34 @@ impl<'a> FrameWriter<'a> {
     /// An append of whole batches; `parts` one after another are its bytes.
     pub fn append(&mut self, at: &AppendAt, parts: &[&[u8]]) {
         let mut fixed = Vec::with_capacity(APPEND_OVERHEAD_BYTES);
-        put_log_id(&mut fixed, at.log);
-        for field in [at.segment.0, at.position as i64, at.first.0, at.last.0] {
-            fixed.extend_from_slice(&field.to_be_bytes());
-        }
+        at.put(&mut fixed);
         self.entry(kind::APPEND, &fixed, parts);
+    }
+
+    /// An append of `bytes` whose blocks the caller writes behind the frame, in the order of these calls. Its last block, where it is
+    /// not filled, is to be a copy, for it goes on to be filled: `last` is what it holds, and what is returned is where in the space
+    /// the copy stands.
+    pub fn append_apart(
+        &mut self,
+        at: &AppendAt,
+        bytes: usize,
+        checksum: u32,
+        last: Option<&[u8]>,
+    ) -> Option<Range<usize>> {
+        assert!(self.has_room(EntryRoom::of_append_apart(bytes, at.position)), "the caller asks for room first");
+        let mut fixed = Vec::with_capacity(APART_ENTRY_BYTES);
+        at.put(&mut fixed);
+        fixed.extend_from_slice(&(bytes as u32).to_be_bytes());
+        fixed.extend_from_slice(&checksum.to_be_bytes());
+        self.entry(kind::APPEND_APART, &fixed, &[]);
+        self.blocks += blocks_of(at.position, bytes);
+        let last = last?;
+        self.last_blocks += 1;
+        let start = self.space.len() - self.last_blocks * JOURNAL_BLOCK_BYTES;
+        let block = &mut self.space[start..start + JOURNAL_BLOCK_BYTES];
+        block[..last.len()].copy_from_slice(last);
+        block[last.len()..].fill(0);
+        Some(start..start + JOURNAL_BLOCK_BYTES)
     }
 
     /// The bytes of a segment's block below the position of the append that follows.
@@ -185,7 +305,8 @@ impl<'a> FrameWriter<'a> {
         }
     }
 
-    /// Writes the head, the checksum and the padding; returns how many bytes of the space are the frame.
+    /// Writes the head, the checksum and the padding; returns how many bytes of the space are the frame, or its beginning where
+    /// appends stand apart.
     pub fn finish(self, salt: u64, sequence: u64, durable_sequence: u64, manifest_version: u64) -> usize {
         assert!(sequence > 0 && durable_sequence < sequence, "frame {sequence} after durable {durable_sequence}");
         let payload_bytes = self.filled - FRAME_HEAD_BYTES;
@@ -200,6 +321,7 @@ impl<'a> FrameWriter<'a> {
         head[24..32].copy_from_slice(&sequence.to_be_bytes());
         head[32..40].copy_from_slice(&durable_sequence.to_be_bytes());
         head[40..48].copy_from_slice(&manifest_version.to_be_bytes());
+        head[48..52].copy_from_slice(&(self.blocks as u32).to_be_bytes());
         let checksum = crc32c::crc32c(&self.space[CHECKED_FROM..self.filled]);
         self.space[4..8].copy_from_slice(&checksum.to_be_bytes());
         end
@@ -218,10 +340,19 @@ pub struct AppendAt {
     pub last: Offset,
 }
 
+impl AppendAt {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_log_id(out, self.log);
+        for field in [self.segment.0, self.position as i64, self.first.0, self.last.0] {
+            out.extend_from_slice(&field.to_be_bytes());
+        }
+    }
+}
+
 /// One entry of a commit. Leader epochs are not repeated here: every batch carries its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Entry<'a> {
-    /// Contiguous batches of one log in one segment.
+    /// Contiguous batches of one log in one segment, wherever in the frame they stand.
     Append {
         at: AppendAt,
         bytes: &'a [u8],
@@ -384,18 +515,48 @@ pub struct Entries<'a> {
     payload: Reader<'a>,
     payload_bytes: usize,
     left: u32,
+    /// Of appends that stand apart, as far as they were not walked yet, and where they end in the body.
+    blocks: Reader<'a>,
+    body_bytes: usize,
+    /// Where in the body the bytes of the last append or prefix end.
+    bytes_end: usize,
+    /// Of the last entry, if it is an append that stands apart.
+    apart_checksum: Option<u32>,
 }
 
 impl<'a> Entries<'a> {
+    /// `body` is what follows the head in the frame.
     #[must_use]
-    pub fn new(head: &FrameHead, payload: &'a [u8]) -> Self {
-        Self { payload: Reader::new(payload), payload_bytes: payload.len(), left: head.entry_count }
+    pub fn new(head: &FrameHead, body: &'a [u8]) -> Self {
+        let payload = body.get(..head.payload_bytes as usize).unwrap_or(body);
+        let blocks = body.get(head.blocks_at() - FRAME_HEAD_BYTES..head.body_bytes()).unwrap_or(&[]);
+        Self {
+            payload: Reader::new(payload),
+            payload_bytes: payload.len(),
+            left: head.entry_count,
+            blocks: Reader::new(blocks),
+            body_bytes: head.body_bytes(),
+            bytes_end: 0,
+            apart_checksum: None,
+        }
     }
 
-    /// Bytes of the payload taken by the entries returned so far.
+    /// Where in the body the bytes of the append or prefix that was returned last end.
     #[must_use]
-    pub fn position(&self) -> usize {
-        self.payload_bytes - self.payload.remaining()
+    pub fn bytes_end(&self) -> usize {
+        self.bytes_end
+    }
+
+    /// True when the batches of every append that stands apart are those that were written, up to the first entry that makes no sense.
+    fn are_apart_intact(mut self) -> bool {
+        while let Some(Ok(entry)) = self.next() {
+            if let (Entry::Append { bytes, .. }, Some(checksum)) = (entry, self.apart_checksum)
+                && !record::run_is_intact(bytes, checksum)
+            {
+                return false;
+            }
+        }
+        true
     }
 
     fn read(&mut self) -> Result<Entry<'a>, EntryError> {
@@ -407,8 +568,26 @@ impl<'a> Entries<'a> {
             if zeros == [0; 3] { Ok((kind, body)) } else { Err(Short) }
         };
         let (kind, body) = head(&mut self.payload).map_err(|Short| EntryError::Count)?;
-        let entry = decode_body(kind, body).map_err(|Short| EntryError::Malformed { kind })?;
-        entry.ok_or(EntryError::UnknownKind { kind })
+        self.bytes_end = self.payload_bytes - self.payload.remaining();
+        self.apart_checksum = None;
+        let entry = match kind {
+            kind::APPEND_APART => self.append_apart(Reader::new(body)).map(Some),
+            _ => decode_body(kind, body),
+        };
+        entry.map_err(|Short| EntryError::Malformed { kind })?.ok_or(EntryError::UnknownKind { kind })
+    }
+
+    fn append_apart(&mut self, mut reader: Reader<'a>) -> Result<Entry<'a>, Short> {
+        let at = append_at(&mut reader)?;
+        let (bytes, checksum) = (reader.u32()? as usize, reader.u32()?);
+        if bytes == 0 || !reader.is_empty() {
+            return Err(Short);
+        }
+        let blocks = self.blocks.bytes(blocks_of(at.position, bytes) * JOURNAL_BLOCK_BYTES)?;
+        let (start, end) = (block_part(at.position), block_part(at.position) + bytes);
+        self.bytes_end = self.body_bytes - self.blocks.remaining() - (blocks.len() - end);
+        self.apart_checksum = Some(checksum);
+        Ok(Entry::Append { at, bytes: &blocks[start..end] })
     }
 }
 
@@ -417,8 +596,9 @@ impl<'a> Iterator for Entries<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
-            let over = !self.payload.is_empty();
+            let over = !self.payload.is_empty() || !self.blocks.is_empty();
             self.payload.rest();
+            self.blocks.rest();
             return over.then_some(Err(EntryError::Count));
         }
         self.left -= 1;
@@ -426,6 +606,7 @@ impl<'a> Iterator for Entries<'a> {
         if entry.is_err() {
             self.left = 0;
             self.payload.rest();
+            self.blocks.rest();
         }
         Some(entry)
     }
@@ -482,7 +663,7 @@ fn control_is_sane(control: &Control<'_>) -> bool {
 /// No segment is longer: index positions are 31 bits, as Kafka's are.
 pub const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
 
-fn decode_append(mut reader: Reader<'_>) -> Result<Entry<'_>, Short> {
+fn append_at(reader: &mut Reader<'_>) -> Result<AppendAt, Short> {
     let at = AppendAt {
         log: reader.log_id()?,
         segment: reader.offset()?,
@@ -490,13 +671,14 @@ fn decode_append(mut reader: Reader<'_>) -> Result<Entry<'_>, Short> {
         first: reader.offset()?,
         last: reader.offset()?,
     };
-    let bytes = reader.rest();
     let sane = at.segment.0 >= 0 && at.segment <= at.first && at.first <= at.last && at.last.0 < i64::MAX;
-    if sane && at.position <= SEGMENT_BYTES_MAX && !bytes.is_empty() {
-        Ok(Entry::Append { at, bytes })
-    } else {
-        Err(Short)
-    }
+    if sane && at.position <= SEGMENT_BYTES_MAX { Ok(at) } else { Err(Short) }
+}
+
+fn decode_append(mut reader: Reader<'_>) -> Result<Entry<'_>, Short> {
+    let at = append_at(&mut reader)?;
+    let bytes = reader.rest();
+    if bytes.is_empty() { Err(Short) } else { Ok(Entry::Append { at, bytes }) }
 }
 
 fn decode_block_prefix(mut reader: Reader<'_>) -> Result<Entry<'_>, Short> {

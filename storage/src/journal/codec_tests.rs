@@ -1,6 +1,7 @@
 use super::*;
 use base::{PartitionIndex, Random, Uuid};
 use proptest::prelude::*;
+use record::{BatchBuilder, BatchOptions, RunChecksum};
 
 fn log(number: i32) -> LogId {
     LogId { topic_id: Uuid([3; 16]), partition: PartitionIndex(number) }
@@ -119,6 +120,133 @@ fn entries_that_make_no_sense_are_refused() {
     }
 }
 
+fn batch(offset: i64, bytes: usize) -> Vec<u8> {
+    let mut builder = BatchBuilder::new(BatchOptions { base_offset: Offset(offset), ..BatchOptions::default() });
+    builder.add(WallTime(5), None, Some(&vec![7; bytes]), &[]).expect("a record");
+    builder.finish().expect("a batch")
+}
+
+/// A frame with appends that stand apart, of `runs` of batches at positions, between others; and those appends.
+fn apart_frame(runs: &[(u64, Vec<Vec<u8>>)]) -> (Vec<u8>, Vec<(AppendAt, Vec<u8>)>) {
+    let mut space = vec![0xaa; 64 * 1024];
+    let (mut blocks, mut appended) = (Vec::new(), Vec::new());
+    let mut writer = FrameWriter::new(&mut space);
+    writer.copy(&one_of_each()[0]);
+    for (position, batches) in runs {
+        let mut checksum = RunChecksum::default();
+        batches.iter().for_each(|batch| checksum.add(batch.first_chunk().expect("a header")));
+        let (at, bytes) = (at(10, 12, *position), batches.concat());
+        // What a segment's block held before is there, too, and means nothing.
+        let mut run = vec![0x55; block_part(*position)];
+        run.extend_from_slice(&bytes);
+        let whole = run.len() - run.len() % JOURNAL_BLOCK_BYTES;
+        let last = Some(&run[whole..]).filter(|last| !last.is_empty());
+        blocks.push(Ok(run[..whole].to_vec()));
+        blocks.extend(writer.append_apart(&at, bytes.len(), checksum.value(), last).map(Err));
+        appended.push((at, bytes));
+    }
+    writer.copy(&one_of_each()[2]);
+    let end = writer.finish(77, 5, 4, 40);
+    let mut frame = space[..end].to_vec();
+    for part in blocks {
+        frame.extend_from_slice(part.as_ref().map_or_else(|range| &space[range.clone()], |whole| whole));
+    }
+    (frame, appended)
+}
+
+fn runs() -> Vec<(u64, Vec<Vec<u8>>)> {
+    vec![
+        (8192, vec![batch(10, 5000), batch(11, 100), batch(12, 3000)]),
+        (4096 * 5 - 10, vec![batch(10, 100)]),
+        (30, vec![batch(10, 20)]),
+        (4096 * 7 + 1, vec![batch(10, 4096 * 2)]),
+    ]
+}
+
+#[test]
+fn appends_that_stand_apart_are_read_like_others_and_found_where_they_are() {
+    let (frame, appended) = apart_frame(&runs());
+    let (head, body) = frame_at(&frame, 77).expect("a frame");
+    assert_eq!((head.frame_bytes(), body.len()), (frame.len(), head.body_bytes()));
+    let mut entries = Entries::new(&head, body);
+    assert_eq!(entries.next(), Some(Ok(one_of_each()[0].clone())));
+    for (at, expected) in &appended {
+        assert_eq!(entries.next(), Some(Ok(Entry::Append { at: *at, bytes: expected })));
+        let end = entries.bytes_end();
+        assert_eq!(&body[end - expected.len()..end], expected);
+    }
+    assert_eq!(entries.next(), Some(Ok(one_of_each()[2].clone())));
+    assert_eq!(entries.next(), None);
+    // Copied elsewhere they stand among the entries, and need no more room than they had.
+    let mut space = vec![0; head.frame_bytes()];
+    let mut writer = FrameWriter::new(&mut space);
+    Entries::new(&head, body).for_each(|entry| writer.copy(&entry.expect("an entry")));
+    writer.finish(1, 1, 0, 0);
+    let (copied, copied_body) = frame_at(&space, 1).expect("a frame");
+    assert!(Entries::new(&copied, copied_body).eq(Entries::new(&head, body)));
+}
+
+#[test]
+fn every_flipped_bit_of_an_append_that_stands_apart_is_seen() {
+    let (frame, appended) = apart_frame(&runs());
+    let (head, body) = frame_at(&frame, 77).expect("a frame");
+    let mut meaning = vec![false; frame.len()];
+    meaning[..FRAME_HEAD_BYTES + head.payload_bytes as usize].fill(true);
+    let mut entries = Entries::new(&head, body);
+    let mut apart = appended.iter();
+    while let Some(Ok(entry)) = entries.next() {
+        if let Entry::Append { bytes, .. } = entry
+            && bytes.len() > 20
+        {
+            assert_eq!(bytes, apart.next().expect("as many").1);
+            let end = FRAME_HEAD_BYTES + entries.bytes_end();
+            meaning[end - bytes.len()..end].fill(true);
+        }
+    }
+    assert!(apart.next().is_none());
+    for (at, means) in meaning.into_iter().enumerate() {
+        let mut damaged = frame.clone();
+        damaged[at] ^= 1 << (at % 8);
+        assert_eq!(frame_at(&damaged, 77).is_none(), means, "byte {at}");
+    }
+    for short in [frame.len() - 1, frame.len() - JOURNAL_BLOCK_BYTES, FRAME_HEAD_BYTES] {
+        assert!(frame_at(&frame[..short], 77).is_none(), "cut to {short}");
+    }
+}
+
+#[test]
+fn batches_in_another_order_are_not_those_that_were_written() {
+    let (one, other) = (batch(10, 100), batch(11, 100));
+    let (first, _) = apart_frame(&[(0, vec![one.clone(), other.clone()])]);
+    let (second, _) = apart_frame(&[(0, vec![other, one])]);
+    let blocks_at = first.len() - JOURNAL_BLOCK_BYTES;
+    let mixed = [&first[..blocks_at], &second[blocks_at..]].concat();
+    assert!(frame_at(&first, 77).is_some() && frame_at(&second, 77).is_some());
+    assert!(frame_at(&mixed, 77).is_none());
+}
+
+#[test]
+fn room_is_what_a_frame_takes() {
+    for (position, batches) in runs() {
+        let bytes: usize = batches.iter().map(Vec::len).sum();
+        let room = EntryRoom::of_append_apart(bytes, position);
+        let mut space = vec![0; room.frame_bytes()];
+        let mut writer = FrameWriter::new(&mut space);
+        assert!(writer.has_room(room));
+        let larger = EntryRoom { blocks: room.blocks + 1, ..room };
+        assert!(!writer.has_room(larger) && !writer.has_room(EntryRoom { entry_bytes: 4096, ..room }));
+        writer.append_apart(&at(10, 12, position), bytes, 0, Some(b"any"));
+        assert!(!writer.has_room(EntryRoom { entry_bytes: 1, blocks: 1 }));
+        let blocks = writer.blocks();
+        assert_eq!(writer.finish(1, 1, 0, 0) + blocks * JOURNAL_BLOCK_BYTES, room.frame_bytes());
+    }
+    let apart = |bytes| EntryRoom::of_append_apart(bytes, 4000).and_prefix(4000).frame_bytes();
+    for bytes in 62..20_000 {
+        let inline = EntryRoom::of_append(bytes - 1).and_prefix(4000).frame_bytes();
+        assert!(inline <= apart(bytes), "an entry that grows past the bound is charged more, not less");
+    }
+}
+
 #[test]
 fn a_wrong_count_is_refused() {
     let entries = one_of_each();
@@ -136,7 +264,7 @@ proptest! {
     #[test]
     fn hostile_payloads_never_panic(payload in proptest::collection::vec(any::<u8>(), 0..512), entry_count in 0..40u32) {
         let head = FrameHead {
-            salt: 0, sequence: 1, durable_sequence: 0, manifest_version: 0, entry_count, payload_bytes: payload.len() as u32,
+            salt: 0, sequence: 1, durable_sequence: 0, manifest_version: 0, entry_count, payload_bytes: payload.len() as u32, blocks: 0,
         };
         let read = Entries::new(&head, &payload).count();
         prop_assert!(read <= payload.len() / ENTRY_HEAD_BYTES + 1);

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use super::codec::{FRAME_BYTES_MAX, FRAME_HEAD_BYTES, JOURNAL_BLOCK_BYTES};
+use super::codec::{EntryRoom, FRAME_BYTES_MAX, JOURNAL_BLOCK_BYTES};
 use super::scan::JournalPosition;
 
 const BLOCK: u64 = JOURNAL_BLOCK_BYTES as u64;
@@ -107,10 +107,10 @@ impl RingState {
         usable(self.file_bytes - self.head_filled) + self.free.len() as u64 * usable(self.file_bytes)
     }
 
-    /// What is charged for an entry of `entry_bytes`: a commit of its own.
+    /// What is charged for an entry: a commit of its own.
     #[must_use]
-    pub fn charge_for(entry_bytes: usize) -> u64 {
-        (FRAME_HEAD_BYTES + entry_bytes).next_multiple_of(JOURNAL_BLOCK_BYTES) as u64
+    pub fn charge_for(entry: EntryRoom) -> u64 {
+        entry.frame_bytes() as u64
     }
 
     /// Promises room for a commit of `charge` bytes; false when there is none now. `keep_free` is left to more urgent entries.
@@ -224,31 +224,36 @@ mod tests {
         /// Whatever was reserved can be placed, in whatever groups, without freeing anything.
         #[test]
         fn reserved_entries_always_find_their_place(
-            sizes in proptest::collection::vec(1..FRAME / 2, 1..200),
+            sizes in proptest::collection::vec((1..FRAME / 2, 0..2usize), 1..200),
             groups in proptest::collection::vec(1..20usize, 200),
             files in 1..5u32,
         ) {
             let mut ring = RingState::new((0..files).collect(), FILE, 1);
             let mut queue = VecDeque::new();
-            for size in sizes {
-                let charge = RingState::charge_for(size);
+            for (size, blocks) in sizes {
+                let entry = EntryRoom { entry_bytes: size, blocks };
+                let charge = RingState::charge_for(entry);
                 if ring.reserve(charge, 0) {
-                    queue.push_back((size, charge));
+                    queue.push_back((entry, charge));
                 }
             }
             for group in groups {
                 let Some(&(first, _)) = queue.front() else { break };
                 let limit = ring.frame_limit(RingState::charge_for(first) as usize);
-                let mut bytes = FRAME_HEAD_BYTES;
+                let mut all = EntryRoom::default();
                 let mut taken = 0;
-                while taken < group && queue.front().is_some_and(|&(size, _)| bytes + size <= limit) {
-                    let (size, charge) = queue.pop_front().expect("seen above");
-                    bytes += size;
+                let with = |all: EntryRoom, entry: EntryRoom| EntryRoom {
+                    entry_bytes: all.entry_bytes + entry.entry_bytes,
+                    blocks: all.blocks + entry.blocks,
+                };
+                while taken < group && queue.front().is_some_and(|&(entry, _)| with(all, entry).frame_bytes() <= limit) {
+                    let (entry, charge) = queue.pop_front().expect("seen above");
+                    all = with(all, entry);
                     ring.release(charge);
                     taken += 1;
                 }
                 prop_assert!(taken > 0);
-                prop_assert!(ring.place(bytes.next_multiple_of(BLOCK)).is_some());
+                prop_assert!(ring.place(all.frame_bytes()).is_some());
             }
             prop_assert!(queue.is_empty() || ring.reserved_bytes() > 0);
         }

@@ -1,9 +1,10 @@
 //! Appending: checks, the offset, one copy into the tail, and a place in the queue for the next commit. Synchronous.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use base::{LeaderEpoch, Offset, WallTime};
-use record::{BatchError, BatchView};
+use record::{BatchError, BatchView, HEADER_BYTES, RunChecksum};
 
 use super::durable::Durable;
 use super::{Log, LogState, Status};
@@ -108,6 +109,8 @@ impl Log {
         if view.bytes().len() != batch.len() {
             return Err(AppendError::NotOneBatch);
         }
+        // In the journal and after it the batch's own checksum is all that vouches for its body.
+        debug_assert!(view.has_valid_crc(), "the caller has checked the CRC");
         let mut state = self.0.state.borrow_mut();
         self.admit(&view, &options, &mut state)?;
         let base_offset = state.end;
@@ -119,7 +122,8 @@ impl Log {
             self.roll(&mut state, options.wall_now);
         }
         let header = view.placed(base_offset, options.leader_epoch, options.append_time);
-        let placed = match state.tail.append(&[&header.encode(), view.body()], base_offset, last_offset) {
+        let encoded = header.encode();
+        let placed = match state.tail.append(&[&encoded, view.body()], base_offset, last_offset) {
             Ok(placed) => placed,
             Err(_no_memory) => {
                 self.unreserve(&mut state, batch.len());
@@ -139,7 +143,7 @@ impl Log {
                 ProducerLimits { expiration_ms: state.config.producer_expiration_ms, ..ProducerLimits::default() };
             state.producers.note(&of, &placed, options.wall_now, &limits);
         }
-        self.enqueue(&mut state, placed, base_offset, last_offset);
+        self.enqueue(&mut state, placed, &encoded, base_offset..=last_offset);
         let (end, held) = (state.end, state.held_end);
         let durable = state.waiters.wait(end, held);
         let log_start = state.start;
@@ -215,15 +219,24 @@ impl Log {
         let control =
             Control::Roll { log: self.0.id, segment: state.end, sealed_bytes: state.active().meta.bytes, created: now };
         let (durable, _) = shard::sync::oneshot::channel();
-        let pending = Pending::Control { encoded: control.encode(), durable };
-        state.promised = state.promised.saturating_sub(pending.charge());
+        let encoded = control.encode();
+        let charge = Pending::charge_of(&encoded);
+        let pending = Pending::Control { encoded, durable };
+        state.promised = state.promised.saturating_sub(charge);
         self.0.core.queue.borrow_mut().push(pending);
         state.begin_segment(now, self.0.core.index_interval_bytes(&state.config));
         state.pending = None;
     }
 
-    fn enqueue(&self, state: &mut LogState, placed: crate::tail::TailAppend, first: Offset, last: Offset) {
+    fn enqueue(
+        &self,
+        state: &mut LogState,
+        placed: crate::tail::TailAppend,
+        header: &[u8; HEADER_BYTES],
+        offsets: RangeInclusive<Offset>,
+    ) {
         let core = &self.0.core;
+        let (first, last) = offsets.into_inner();
         let SegmentPosition { segment, position } = placed.place;
         let bytes = (placed.addresses.end.0 - placed.addresses.start.0) as usize;
         let mut queue = core.queue.borrow_mut();
@@ -231,10 +244,13 @@ impl Log {
         assert_eq!(charge, state.promised, "what was promised is what it takes");
         state.promised = 0;
         match state.pending.filter(|_| extends) {
-            Some(index) => queue.extend(index, last, placed.addresses.end),
+            Some(index) => queue.extend(index, last, placed.addresses.end, header),
             None => {
                 let log = self.0.clone();
-                let append = PendingAppend { log, segment, position, first, last, addresses: placed.addresses };
+                let mut checksum = RunChecksum::default();
+                checksum.add(header);
+                let addresses = placed.addresses;
+                let append = PendingAppend { log, segment, position, first, last, addresses, checksum };
                 state.pending = Some(queue.push(Pending::Append(append)));
             }
         }

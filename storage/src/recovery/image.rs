@@ -108,10 +108,10 @@ impl ShardImage {
         Ok(Some(Self { shard: of, manifest, newest_copy, journal, scan, passed, manifest_bytes_read: bytes_read }))
     }
 
-    /// The entries of a frame and where they stand.
-    pub async fn payload(&self, shard: &Shard, frame: &FoundFrame) -> Result<(Vec<u8>, Source), RecoverError> {
+    /// The body of a frame and where it stands.
+    pub async fn body(&self, shard: &Shard, frame: &FoundFrame) -> Result<(Vec<u8>, Source), RecoverError> {
         let at = Source { file: frame.file, offset: frame.offset + FRAME_HEAD_BYTES as u64 };
-        Ok((self.journal.bytes(shard, at, u64::from(frame.head.payload_bytes)).await?, at))
+        Ok((self.journal.bytes(shard, at, frame.head.body_bytes() as u64).await?, at))
     }
 }
 

@@ -289,8 +289,8 @@ async fn replay_shard(
     let failed = |error| RecoverError::Replay { dir: dir.clone(), error };
     let mut replay = ShardReplay::new(std::mem::take(&mut image.manifest.logs)).map_err(failed)?;
     for frame in &image.scan.frames {
-        let (payload, at) = image.payload(shard, frame).await?;
-        replay.frame(&frame.head, &payload, at, now).map_err(failed)?;
+        let (body, at) = image.body(shard, frame).await?;
+        replay.frame(&frame.head, &body, at, now).map_err(failed)?;
         shard.yield_now().await;
     }
     Ok(replay)

@@ -44,8 +44,8 @@ fn replay_orphan(
 ) -> Option<LogReplay> {
     let id = record.id;
     let mut alone = ShardReplay::new(vec![record]).ok()?;
-    for (head, payload, offset) in orphan::frames(image.journal.content(file)?) {
-        alone.frame(&head, payload, Source { file, offset }, now).ok()?;
+    for (head, body, offset) in orphan::frames(image.journal.content(file)?) {
+        alone.frame(&head, body, Source { file, offset }, now).ok()?;
     }
     alone.logs.remove(&id)
 }
@@ -64,8 +64,8 @@ pub(super) async fn set_aside(
         let io = || RecoverError::io("write", path.clone());
         let mut orphan = OrphanWriter::create(shard, data_dir, log.id).await.map_err(io())?;
         for frame in &image.scan.frames {
-            let (payload, _) = image.payload(shard, frame).await?;
-            orphan.frame(&frame.head, &payload).await.map_err(io())?;
+            let (body, _) = image.body(shard, frame).await?;
+            orphan.frame(&frame.head, &body).await.map_err(io())?;
         }
         orphan.finish().await.map_err(io())?;
     }

@@ -115,17 +115,16 @@ impl ShardReplay {
         Ok(Self { logs, counts: EntryCounts::default(), appended_bytes: 0 })
     }
 
-    /// Replays one frame; `at` is where its payload stands, `now` the broker's clock.
+    /// Replays one frame; `at` is where its body stands, `now` the broker's clock.
     ///
     /// # Errors
     /// The first entry that cannot be replayed.
-    pub fn frame(&mut self, head: &FrameHead, payload: &[u8], at: Source, now: WallTime) -> Result<(), ReplayError> {
-        let mut entries = Entries::new(head, payload);
+    pub fn frame(&mut self, head: &FrameHead, body: &[u8], at: Source, now: WallTime) -> Result<(), ReplayError> {
+        let mut entries = Entries::new(head, body);
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(|error| ReplayError::Entry { error, source: at })?;
             self.counts.note(&entry);
-            // The bytes of an append or a prefix are the last of their entry.
-            let end = at.offset + entries.position() as u64;
+            let end = at.offset + entries.bytes_end() as u64;
             let ending = |bytes: &[u8]| Source { file: at.file, offset: end - bytes.len() as u64 };
             let (log, applied) = match entry {
                 Entry::Append { at: place, bytes } => {

@@ -4,14 +4,15 @@
 //! With `durability = "replicas"` a commit is told as held when it is written, and a second loop flushes behind it.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 
 use shard::sync::oneshot;
-use shard::{Buf, WriteSync};
+use shard::{Buf, Slice, WriteSync};
 
 use super::core::{Committed, StoreCore};
 use super::queue::{Pending, PendingAppend};
-use crate::journal::codec::{AppendAt, FrameWriter};
+use crate::journal::codec::{AppendAt, FrameWriter, JOURNAL_BLOCK_BYTES};
 use crate::journal::ring::{FramePlace, RingState, frame_bytes_max};
 
 /// Live journal that asks for a checkpoint however large the journal is: a device that is written to its limit then gives room back a
@@ -22,9 +23,19 @@ const CHECKPOINT_BYTES: u64 = 64 << 20;
 struct Commit {
     place: FramePlace,
     buf: Buf,
+    /// Bytes of the buffer that the frame begins with, and what follows them.
+    entries_bytes: usize,
+    apart: Vec<Part>,
     entries: u64,
     appends: Vec<Committed>,
     controls: Vec<oneshot::Sender<()>>,
+}
+
+/// A part of a frame behind its entries.
+enum Part {
+    Tail(Slice),
+    /// A range of the commit buffer.
+    Copied(Range<usize>),
 }
 
 /// A commit that is written and not flushed yet.
@@ -75,17 +86,17 @@ async fn commit_buffer(core: &StoreCore) -> Buf {
 /// Moves entries from the queue into a frame: as many as its buffer and its place take.
 fn build(core: &StoreCore, mut buf: Buf) -> Commit {
     let (mut queue, mut ring) = (core.queue.borrow_mut(), core.ring.borrow_mut());
-    let first = RingState::charge_for(queue.front().expect("something is queued").entry_bytes_max()) as usize;
+    let first = queue.front_room().expect("something is queued").frame_bytes();
     let limit = ring.frame_limit(first).min(buf.len());
     let mut writer = FrameWriter::new(&mut buf[..limit]);
-    let (mut entries, mut appends, mut controls) = (0, Vec::new(), Vec::new());
-    while queue.front().is_some_and(|next| next.entry_bytes_max() <= writer.room()) {
+    let (mut entries, mut appends, mut controls, mut apart) = (0, Vec::new(), Vec::new(), Vec::new());
+    while let Some(room) = queue.front_room().filter(|&room| writer.has_room(room)) {
         let pending = queue.pop().expect("there is a front");
-        ring.release(pending.charge());
+        ring.release(RingState::charge_for(room));
         entries += 1;
         match pending {
             Pending::Append(append) => {
-                put_append(&mut writer, &append);
+                put_append(&mut writer, &append, queue.is_apart(&append), &mut apart);
                 let end = append.last.plus(1);
                 appends.push(Committed { end, address: append.addresses.end, log: append.log });
             }
@@ -97,9 +108,10 @@ fn build(core: &StoreCore, mut buf: Buf) -> Commit {
     }
     assert!(entries > 0, "the first entry fits");
     let sequence = ring.next_sequence();
-    let len = writer.finish(core.salt, sequence, core.durable_sequence.get(), core.manifest_version.get());
-    buf.set_len(len);
-    let place = ring.place(len).expect("room was promised to every entry");
+    let blocks_bytes = writer.blocks() * JOURNAL_BLOCK_BYTES;
+    let entries_bytes =
+        writer.finish(core.salt, sequence, core.durable_sequence.get(), core.manifest_version.get());
+    let place = ring.place(entries_bytes + blocks_bytes).expect("room was promised to every entry");
     let half_full = ring.live_bytes() * 2 >= ring.bytes();
     let falls_behind = ring.live_bytes() * 4 >= ring.bytes() * 3;
     let due = half_full || ring.live_bytes() >= CHECKPOINT_BYTES;
@@ -111,28 +123,41 @@ fn build(core: &StoreCore, mut buf: Buf) -> Commit {
         core.grow_wanted.notify_all();
     }
     core.budget.set_destage_first(half_full);
-    Commit { place, buf, entries, appends, controls }
+    Commit { place, buf, entries_bytes, apart, entries, appends, controls }
 }
 
-fn put_append(writer: &mut FrameWriter<'_>, append: &PendingAppend) {
+fn put_append(writer: &mut FrameWriter<'_>, append: &PendingAppend, is_apart: bool, apart: &mut Vec<Part>) {
     let mut state = append.log.state.borrow_mut();
     let prefix = state.tail.block_prefix(append.addresses.start).filter(|_| state.prefix_needed);
     if let Some((place, bytes)) = prefix {
         writer.block_prefix(append.log.id, place.segment, place.position, &[&bytes]);
     }
-    let slices = state.tail.slices(append.addresses.clone());
-    let parts: Vec<&[u8]> = slices.iter().map(|slice| &slice[..]).collect();
-    let PendingAppend { segment, position, first, last, .. } = *append;
-    writer.append(&AppendAt { log: append.log.id, segment, position, first, last }, &parts);
     state.prefix_needed = false;
+    let PendingAppend { segment, position, first, last, .. } = *append;
+    let at = AppendAt { log: append.log.id, segment, position, first, last };
+    if is_apart {
+        let (whole, partial) = state.tail.in_blocks(append.addresses.clone());
+        apart.extend(whole.into_iter().map(Part::Tail));
+        let copied = writer.append_apart(&at, append.bytes(), append.checksum.value(), partial.as_deref());
+        apart.extend(copied.map(Part::Copied));
+    } else {
+        let slices = state.tail.slices(append.addresses.clone());
+        let parts: Vec<&[u8]> = slices.iter().map(|slice| &slice[..]).collect();
+        writer.append(&at, &parts);
+    }
 }
 
 async fn write(core: &StoreCore, commit: Commit, flushes: &FlushQueue) {
-    let Commit { place, buf, entries, appends, controls } = commit;
+    let Commit { place, buf, entries_bytes, apart, entries, appends, controls } = commit;
     let file = core.journal.borrow().get(place.file);
     let slice = buf.freeze();
+    let mut data = vec![slice.slice(0..entries_bytes)];
+    data.extend(apart.into_iter().map(|part| match part {
+        Part::Tail(blocks) => blocks,
+        Part::Copied(range) => slice.slice(range),
+    }));
     let sync = if core.flushes_first() { WriteSync::Data } else { WriteSync::None };
-    if let Err(error) = file.write_at(place.offset, vec![slice.clone()], sync).await {
+    if let Err(error) = file.write_at(place.offset, data, sync).await {
         core.shard.abort(&format!("journal file {} at {}: the write failed: {error}", place.file, place.offset));
     }
     *core.commit_buffer.borrow_mut() = slice.into_buf().ok();

@@ -20,9 +20,7 @@ use super::trash::Trash;
 use super::writers::WriteFiles;
 use crate::budget::Budget;
 use crate::config::{Durability, LogConfig, LogId, StoreConfig};
-use crate::journal::codec::{
-    APPEND_OVERHEAD_BYTES, Control, FRAME_HEAD_BYTES, JOURNAL_BLOCK_BYTES, PREFIX_OVERHEAD_BYTES,
-};
+use crate::journal::codec::{Control, JOURNAL_BLOCK_BYTES};
 use crate::journal::files::JournalFiles;
 use crate::journal::ring::{RingState, frame_bytes_max};
 use crate::log::{Log, LogInner};
@@ -116,8 +114,8 @@ pub(crate) struct ManifestState {
 impl StoreCore {
     /// The largest batch that fits into a commit.
     pub(crate) fn batch_bytes_max(&self) -> usize {
-        let around = FRAME_HEAD_BYTES + APPEND_OVERHEAD_BYTES + PREFIX_OVERHEAD_BYTES + JOURNAL_BLOCK_BYTES;
-        frame_bytes_max(self.config.journal_file_bytes) - around
+        // Head, entry and the prefix of a block take two blocks at most; where an append begins and ends inside blocks, two more.
+        frame_bytes_max(self.config.journal_file_bytes) - 4 * JOURNAL_BLOCK_BYTES
     }
 
     pub(crate) fn control_room_bytes(&self) -> u64 {

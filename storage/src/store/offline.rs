@@ -75,9 +75,9 @@ async fn copy_file(core: &StoreCore, journal: &File, orphan: &mut OrphanWriter) 
         let Some(head) = head.filter(|head| head.sequence <= upto) else { return Ok(()) };
         if head.sequence >= from {
             let frame = read_file_range(journal, at, head.frame_bytes() as u64).await?;
-            let (head, payload) = frame_at(&frame, core.salt)
+            let (head, body) = frame_at(&frame, core.salt)
                 .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a durable commit does not read back"))?;
-            orphan.frame(&head, payload).await?;
+            orphan.frame(&head, body).await?;
         }
         last = head.sequence;
         at += head.frame_bytes() as u64;

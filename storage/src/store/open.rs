@@ -71,7 +71,7 @@ fn new_core(
         account,
         logs: RefCell::new(BTreeMap::new()),
         creating: RefCell::new(BTreeSet::new()),
-        queue: RefCell::new(CommitQueue::new(frame_bytes_max(config.journal_file_bytes))),
+        queue: RefCell::new(CommitQueue::new(frame_bytes_max(config.journal_file_bytes), config.apart_bytes)),
         ring: RefCell::new(ring),
         journal: RefCell::new(journal),
         salt: head.salt,

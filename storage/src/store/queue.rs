@@ -9,9 +9,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use base::Offset;
+use record::{HEADER_BYTES, RunChecksum};
 use shard::sync::oneshot;
 
-use crate::journal::codec::{APPEND_OVERHEAD_BYTES, EncodedControl, JOURNAL_BLOCK_BYTES, PREFIX_OVERHEAD_BYTES};
+use crate::journal::codec::{EncodedControl, EntryRoom};
 use crate::journal::ring::RingState;
 use crate::log::LogInner;
 use crate::tail::Address;
@@ -28,21 +29,13 @@ pub(crate) struct PendingAppend {
     pub first: Offset,
     pub last: Offset,
     pub addresses: Range<Address>,
+    /// Of its batches.
+    pub checksum: RunChecksum,
 }
 
 impl PendingAppend {
     pub(crate) fn bytes(&self) -> usize {
         (self.addresses.end.0 - self.addresses.start.0) as usize
-    }
-
-    /// The most that it takes in a frame: with the prefix of its block, whether that will be needed or not.
-    fn entry_bytes_max(bytes: usize, position: u64) -> usize {
-        let prefix = (position % JOURNAL_BLOCK_BYTES as u64) as usize;
-        APPEND_OVERHEAD_BYTES + bytes + if prefix > 0 { PREFIX_OVERHEAD_BYTES + prefix } else { 0 }
-    }
-
-    fn charge(bytes: usize, position: u64) -> u64 {
-        RingState::charge_for(Self::entry_bytes_max(bytes, position))
     }
 }
 
@@ -52,22 +45,14 @@ pub(crate) enum Pending {
 }
 
 impl Pending {
-    /// The most that it takes in a frame.
-    pub(crate) fn entry_bytes_max(&self) -> usize {
-        match self {
-            Self::Append(append) => PendingAppend::entry_bytes_max(append.bytes(), append.position),
-            Self::Control { encoded, .. } => encoded.entry_bytes(),
-        }
+    /// What a control entry takes in a frame.
+    pub(crate) fn room_of(encoded: &EncodedControl) -> EntryRoom {
+        EntryRoom { entry_bytes: encoded.entry_bytes(), blocks: 0 }
     }
 
     /// What must be reserved for a control entry.
     pub(crate) fn charge_of(encoded: &EncodedControl) -> u64 {
-        RingState::charge_for(encoded.entry_bytes())
-    }
-
-    /// What was reserved for it.
-    pub(crate) fn charge(&self) -> u64 {
-        RingState::charge_for(self.entry_bytes_max())
+        RingState::charge_for(Self::room_of(encoded))
     }
 }
 
@@ -76,16 +61,43 @@ pub(crate) struct CommitQueue {
     entries: VecDeque<Pending>,
     /// Entries do not grow beyond this: half the longest commit at most, so that each fits into one.
     entry_bytes_max: usize,
+    /// Appends of so many bytes stand apart in their frame.
+    apart_bytes: usize,
     /// Entries ever taken: the index of the first one here.
     taken: u64,
     bytes: usize,
 }
 
 impl CommitQueue {
-    /// For commits of at most `frame_bytes_max`.
-    pub(crate) fn new(frame_bytes_max: usize) -> Self {
+    /// For commits of at most `frame_bytes_max`; appends from `apart_bytes` on stand apart.
+    pub(crate) fn new(frame_bytes_max: usize, apart_bytes: usize) -> Self {
         let entry_bytes_max = ENTRY_BYTES_MAX.min(frame_bytes_max / 2);
-        Self { entries: VecDeque::new(), entry_bytes_max, taken: 0, bytes: 0 }
+        Self { entries: VecDeque::new(), entry_bytes_max, apart_bytes, taken: 0, bytes: 0 }
+    }
+
+    pub(crate) fn is_apart(&self, append: &PendingAppend) -> bool {
+        append.bytes() >= self.apart_bytes
+    }
+
+    /// The most that an append takes in a frame: with the prefix of its block, whether that will be needed or not.
+    fn append_room(&self, bytes: usize, position: u64) -> EntryRoom {
+        let room = match bytes >= self.apart_bytes {
+            true => EntryRoom::of_append_apart(bytes, position),
+            false => EntryRoom::of_append(bytes),
+        };
+        room.and_prefix(position)
+    }
+
+    fn append_charge(&self, bytes: usize, position: u64) -> u64 {
+        RingState::charge_for(self.append_room(bytes, position))
+    }
+
+    /// The most that an entry takes in a frame: what was reserved for it is the charge of that.
+    pub(crate) fn room(&self, pending: &Pending) -> EntryRoom {
+        match pending {
+            Pending::Append(append) => self.append_room(append.bytes(), append.position),
+            Pending::Control { encoded, .. } => Pending::room_of(encoded),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -102,12 +114,13 @@ impl CommitQueue {
         self.bytes
     }
 
-    pub(crate) fn front(&self) -> Option<&Pending> {
-        self.entries.front()
+    /// What the next entry takes in a frame.
+    pub(crate) fn front_room(&self) -> Option<EntryRoom> {
+        self.entries.front().map(|pending| self.room(pending))
     }
 
     pub(crate) fn push(&mut self, pending: Pending) -> u64 {
-        self.bytes += pending.entry_bytes_max();
+        self.bytes += self.room(&pending).bytes();
         self.entries.push_back(pending);
         self.pushed() - 1
     }
@@ -115,7 +128,7 @@ impl CommitQueue {
     pub(crate) fn pop(&mut self) -> Option<Pending> {
         let pending = self.entries.pop_front()?;
         self.taken += 1;
-        self.bytes -= pending.entry_bytes_max();
+        self.bytes -= self.room(&pending).bytes();
         Some(pending)
     }
 
@@ -132,19 +145,25 @@ impl CommitQueue {
         let known = last.and_then(|index| self.extendable(index, segment));
         match known.filter(|append| append.bytes() + bytes <= self.entry_bytes_max) {
             Some(append) => {
-                let longer = PendingAppend::charge(append.bytes() + bytes, append.position);
-                (longer - PendingAppend::charge(append.bytes(), append.position), true)
+                let longer = self.append_charge(append.bytes() + bytes, append.position);
+                (longer - self.append_charge(append.bytes(), append.position), true)
             }
-            None => (PendingAppend::charge(bytes, position), false),
+            None => (self.append_charge(bytes, position), false),
         }
     }
 
-    /// Makes entry number `index` longer: its log appended right behind it.
-    pub(crate) fn extend(&mut self, index: u64, last: Offset, end: Address) {
-        let entry = index.checked_sub(self.taken).and_then(|at| self.entries.get_mut(at as usize));
+    /// Makes entry number `index` longer: its log appended one more batch, whose header this is, right behind it.
+    pub(crate) fn extend(&mut self, index: u64, last: Offset, end: Address, header: &[u8; HEADER_BYTES]) {
+        let at = index.checked_sub(self.taken).map(|at| at as usize);
+        let entry = at.and_then(|at| self.entries.get(at));
         let Some(Pending::Append(append)) = entry else { panic!("entry {index} was found a moment ago") };
-        self.bytes += (end.0 - append.addresses.end.0) as usize;
-        append.last = last;
-        append.addresses.end = end;
+        let (position, before, after) = (append.position, append.bytes(), (end.0 - append.addresses.start.0) as usize);
+        self.bytes -= self.append_room(before, position).bytes();
+        self.bytes += self.append_room(after, position).bytes();
+        if let Some(Pending::Append(append)) = at.and_then(|at| self.entries.get_mut(at)) {
+            append.last = last;
+            append.addresses.end = end;
+            append.checksum.add(header);
+        }
     }
 }

@@ -278,6 +278,21 @@ impl Inner {
         Some((self.end, self.end_offset))
     }
 
+    /// What `range`, which begins with a block, has of whole blocks, and of the block it ends in if that is not filled.
+    fn in_blocks(&self, range: Range<u64>) -> (Vec<Slice>, Option<Slice>) {
+        let partial_bytes = (range.end - range.start) % BLOCK_BYTES as u64;
+        let whole = range.end - partial_bytes;
+        let partial = (partial_bytes > 0).then(|| self.slices(whole..range.end).slices.remove(0));
+        (self.slices(range.start..whole).slices, partial)
+    }
+
+    /// See [`super::Tail::in_blocks`].
+    pub(super) fn appended_in_blocks(&self, range: Range<u64>) -> (Vec<Slice>, Option<Slice>) {
+        let index = self.chunks.partition_point(|chunk| chunk.start <= range.start) - 1;
+        let within = (range.start - self.chunks[index].start) % BLOCK_BYTES as u64;
+        self.in_blocks(range.start - within..range.end)
+    }
+
     pub(super) fn destage_next(&self, bytes_max: usize, upto: u64) -> Option<DestagePiece> {
         let upto = upto.min(self.end);
         if self.destaged >= upto {
@@ -297,9 +312,7 @@ impl Inner {
             .expect("the first");
         let most = start + (bytes_max - bytes_max % BLOCK_BYTES).max(BLOCK_BYTES) as u64;
         let end = last_of_segment.end().min(most).min(upto);
-        let partial_bytes = (end - start) % BLOCK_BYTES as u64;
-        let blocks = self.slices(start..end - partial_bytes).slices;
-        let partial = (partial_bytes > 0).then(|| self.slices(end - partial_bytes..end).slices.remove(0));
+        let (blocks, partial) = self.in_blocks(start..end);
         Some(DestagePiece { place, blocks, partial, done: DestageDone { end: Address(end), cuts: self.cuts } })
     }
 

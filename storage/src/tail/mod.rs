@@ -233,6 +233,13 @@ impl Tail {
         self.inner.borrow().slices(range.start.0..range.end.0).slices
     }
 
+    /// The same as blocks of the segment, from the one that the range begins in: whole ones, and what the last one holds if it is not
+    /// filled. The range is of one segment.
+    #[must_use]
+    pub fn in_blocks(&self, range: Range<Address>) -> (Vec<Slice>, Option<Slice>) {
+        self.inner.borrow().appended_in_blocks(range.start.0..range.end.0)
+    }
+
     /// What the block that `at`, the address of a byte in memory, lies in holds before it, with the place of the block; `None` at a
     /// block's first byte. The first append into a partial block after a checkpoint journals this too, so that a torn destage of the
     /// block loses nothing.

@@ -3,7 +3,7 @@
 
 use base::{Offset, WallTime};
 use record::{BatchHeader, HEADER_BYTES};
-use storage::journal::codec::{Control, Entries, Entry, FrameHead, FrameWriter, frame_at};
+use storage::journal::codec::{Control, Entries, Entry, FrameHead, FrameWriter, JOURNAL_BLOCK_BYTES, frame_at};
 use storage::journal::scan::{JournalPosition, PassedOver, find_end, scan_file};
 use storage::manifest::{LogRecord, Manifest};
 use storage::producer::ProducerTable;
@@ -84,12 +84,14 @@ pub fn journal(bytes: &[u8]) {
     let mut replay = ShardReplay::default();
     if let Ok(scan) = find_end(found, &JournalPosition { sequence: 1, file: 0, offset: 0 }) {
         for frame in &scan.frames {
-            let (head, payload) = frame_at(&bytes[frame.offset as usize..], salt).expect("found a moment ago");
-            entries(&head, payload, &mut replay);
+            let (head, body) = frame_at(&bytes[frame.offset as usize..], salt).expect("found a moment ago");
+            entries(&head, body, &mut replay);
         }
     }
-    let Some((&entry_count, payload)) = bytes.split_first() else { return };
-    let payload = &payload[..payload.len().min(1 << 20)];
+    let Some((&[entry_count, blocks], rest)) = bytes.split_first_chunk() else { return };
+    let rest = &rest[..rest.len().min(1 << 20)];
+    let blocks = usize::from(blocks).min(rest.len() / JOURNAL_BLOCK_BYTES);
+    let (payload, apart) = rest.split_at(rest.len() - blocks * JOURNAL_BLOCK_BYTES);
     let head = FrameHead {
         salt: 1,
         sequence: 1,
@@ -97,14 +99,19 @@ pub fn journal(bytes: &[u8]) {
         manifest_version: 0,
         entry_count: u32::from(entry_count),
         payload_bytes: payload.len() as u32,
+        blocks: blocks as u32,
     };
-    entries(&head, payload, &mut replay);
+    let mut body = Vec::with_capacity(head.body_bytes());
+    body.extend_from_slice(payload);
+    body.resize(head.body_bytes() - apart.len(), 0);
+    body.extend_from_slice(apart);
+    entries(&head, &body, &mut replay);
 }
 
 /// Reads the entries, copies them into a frame that reads back the same, and replays them.
-fn entries(head: &FrameHead, payload: &[u8], replay: &mut ShardReplay) {
+fn entries(head: &FrameHead, body: &[u8], replay: &mut ShardReplay) {
     let mut births = replay.logs.len();
-    for entry in Entries::new(head, payload) {
+    for entry in Entries::new(head, body) {
         let Ok(entry) = entry else { return };
         births += usize::from(matches!(entry, Entry::Control(Control::Create { .. } | Control::Placed { .. })));
         again(&entry);
@@ -112,7 +119,7 @@ fn entries(head: &FrameHead, payload: &[u8], replay: &mut ShardReplay) {
     if births > LOGS_MAX {
         return;
     }
-    if replay.frame(head, payload, Source { file: 0, offset: 0 }, WallTime(0)).is_ok() {
+    if replay.frame(head, body, Source { file: 0, offset: 0 }, WallTime(0)).is_ok() {
         for log in replay.logs.values() {
             let record = log.to_record();
             assert!(record.start <= record.end && record.high_watermark <= record.end);

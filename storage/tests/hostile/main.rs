@@ -3,9 +3,9 @@
 //! One test, since the allocator that counts is the whole process's.
 
 use base::{LeaderEpoch, Offset, PartitionIndex, PlacementEpoch, Random, Uuid, WallTime};
-use record::{BatchBuilder, BatchOptions};
+use record::{BatchBuilder, BatchOptions, RunChecksum};
 use storage::LogId;
-use storage::journal::codec::{AppendAt, Control, FrameWriter, frame_at};
+use storage::journal::codec::{AppendAt, Control, FrameWriter, JOURNAL_BLOCK_BYTES, frame_at};
 use storage::manifest::{LogRecord, Manifest};
 use storage::segment::SegmentMeta;
 
@@ -53,13 +53,25 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     }
 }
 
+/// Puts an append that stands apart; returns its blocks.
+fn put_apart(writer: &mut FrameWriter<'_>, at: &AppendAt, batch: &[u8]) -> Vec<u8> {
+    let mut blocks = vec![0; at.position as usize % JOURNAL_BLOCK_BYTES];
+    blocks.extend_from_slice(batch);
+    blocks.resize(blocks.len().next_multiple_of(JOURNAL_BLOCK_BYTES), 0);
+    let mut checksum = RunChecksum::default();
+    checksum.add(batch.first_chunk().expect("a header"));
+    writer.append_apart(at, batch.len(), checksum.value(), None);
+    blocks
+}
+
 /// Frames of a journal with entries of every kind, most of which fit together.
 fn journal_sample(random: &mut Random) -> Vec<u8> {
     let log = LogId { topic_id: Uuid([1; 16]), partition: PartitionIndex(0) };
     let mut bytes = Vec::new();
     let (mut end, mut position, mut segment) = (0, 0, 0);
     for sequence in 1..=1 + random.below(4) {
-        let mut space = vec![0; 16 << 10];
+        let mut space = vec![0; 64 << 10];
+        let mut blocks = Vec::new();
         let mut writer = FrameWriter::new(&mut space);
         let create = Control::Create { log, placement: PlacementEpoch(1), created: WallTime(1), topic: "t" };
         writer.control(&create.encode());
@@ -75,7 +87,12 @@ fn journal_sample(random: &mut Random) -> Vec<u8> {
                     builder.add(WallTime(5), None, Some(&[7; 30]), &[]).expect("a record");
                     let batch = builder.finish().expect("a batch");
                     let (first, last) = (Offset(end), Offset(end));
-                    writer.append(&AppendAt { log, segment: Offset(segment), position, first, last }, &[&batch]);
+                    let at = AppendAt { log, segment: Offset(segment), position, first, last };
+                    if random.chance(1, 2) {
+                        writer.append(&at, &[&batch]);
+                    } else {
+                        blocks.extend(put_apart(&mut writer, &at, &batch));
+                    }
                     end += 1;
                     position += batch.len() as u64;
                     continue;
@@ -88,12 +105,14 @@ fn journal_sample(random: &mut Random) -> Vec<u8> {
         }
         let len = writer.finish(9, sequence, sequence - 1, 1);
         bytes.extend_from_slice(&space[..len]);
+        bytes.extend(blocks);
     }
-    // Either the file, or the entries of its first frame behind their count.
+    // Either the file, or the entries and the blocks of its first frame behind their counts.
     if random.chance(1, 2) {
-        let (head, payload) = frame_at(&bytes, 9).expect("a frame");
-        let mut entries = vec![head.entry_count as u8];
-        entries.extend_from_slice(payload);
+        let (head, body) = frame_at(&bytes, 9).expect("a frame");
+        let mut entries = vec![head.entry_count as u8, head.blocks as u8];
+        entries.extend_from_slice(&body[..head.payload_bytes as usize]);
+        entries.extend_from_slice(&body[body.len() - head.blocks as usize * JOURNAL_BLOCK_BYTES..]);
         return entries;
     }
     bytes

@@ -69,6 +69,7 @@ pub struct Setup {
     tail_cache_bytes: usize,
     checkpoint_interval: Duration,
     destage_delay: Duration,
+    apart_bytes: usize,
 }
 
 impl Setup {
@@ -80,6 +81,7 @@ impl Setup {
             tail_cache_bytes: (pick(&[64, 256, 1024]) << 10) as usize,
             checkpoint_interval: Duration::from_millis(pick(&[3, 20, 100, 400])),
             destage_delay: Duration::from_millis(pick(&[1, 5, 40])),
+            apart_bytes: pick(&[1, 3000, 12_000, 64 << 10]) as usize,
         }
     }
 
@@ -98,6 +100,7 @@ impl Setup {
             reserve_bytes: 4 << 20,
             checkpoint_interval: self.checkpoint_interval,
             destage_delay: self.destage_delay,
+            apart_bytes: self.apart_bytes,
             ..StoreConfig::new(DATA, shard)
         }
     }
