@@ -4,7 +4,10 @@
 //! device's whole budget is divided over the shards; measured on one device, 1 MiB × 4 of background reads took a journal write from
 //! 0.12 to 4.6 ms, 128 KiB × 4 to 0.5 ms at near full bandwidth.
 //!
-//! Bound: the bytes it was made with. Pieces are at most [`PIECE_BYTES_MAX`], so that nobody waits long behind a large one.
+//! Bound: the bytes it was made with. Pieces are at most [`PIECE_BYTES_MAX`], so that nobody waits long behind a large one. While the
+//! journal is half full or more, destage has [`URGENT_FACTOR`] times as much in larger pieces, and nobody else reads: what the bound
+//! protects is the wait of an append, and an append that finds no room in the journal waits far longer (measured at 800 MB/s: p99
+//! 42 ms with the bound kept, 7 ms without).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,6 +17,11 @@ use shard::sync::{Event, Permit, Semaphore};
 /// The largest single transfer of background work.
 pub const PIECE_BYTES_MAX: usize = 128 * 1024;
 
+/// The same of destage while the journal is half full or more.
+const URGENT_PIECE_BYTES: usize = 512 * 1024;
+/// How much more destage may have in flight then.
+const URGENT_FACTOR: usize = 8;
+
 /// A shard's part of the device's background budget. Clones are the same budget.
 #[derive(Clone)]
 pub struct Budget(Rc<Inner>);
@@ -21,6 +29,8 @@ pub struct Budget(Rc<Inner>);
 struct Inner {
     bytes: Semaphore,
     bytes_limit: usize,
+    /// For destage, while it goes first.
+    urgent_bytes: Semaphore,
     destage_first: Cell<bool>,
     reads_resumed: Event,
 }
@@ -33,6 +43,7 @@ impl Budget {
         Self(Rc::new(Inner {
             bytes: Semaphore::new(bytes_limit),
             bytes_limit,
+            urgent_bytes: Semaphore::new((bytes_limit * URGENT_FACTOR).max(URGENT_PIECE_BYTES)),
             destage_first: Cell::new(false),
             reads_resumed: Event::new(),
         }))
@@ -42,6 +53,21 @@ impl Budget {
     pub async fn write(&self, bytes: usize) -> Permit {
         let bytes = bytes.min(self.0.bytes_limit);
         self.0.bytes.acquire(bytes).await.expect("the budget is never closed")
+    }
+
+    /// How much destage is to write at once now.
+    #[must_use]
+    pub fn destage_piece_bytes(&self) -> usize {
+        if self.0.destage_first.get() { URGENT_PIECE_BYTES } else { PIECE_BYTES_MAX }
+    }
+
+    /// For a write of destage: at most [`Budget::destage_piece_bytes`], and a block.
+    pub async fn destage(&self, bytes: usize) -> Permit {
+        if self.0.destage_first.get() {
+            self.0.urgent_bytes.acquire(bytes.min(URGENT_PIECE_BYTES)).await.expect("the budget is never closed")
+        } else {
+            self.write(bytes).await
+        }
     }
 
     /// For a read of `bytes`; waits as long as destage goes first.
@@ -94,7 +120,14 @@ mod tests {
         let mut read = pin!(budget.read(1));
         assert!(ready(read.as_mut()).is_none() && budget.try_read(1).is_none());
         assert!(ready(pin!(budget.write(1))).is_some());
+        let others = ready(pin!(budget.write(2 * PIECE_BYTES_MAX))).expect("room");
+        let urgent: Vec<_> =
+            (0..4).map_while(|_| ready(pin!(budget.destage(budget.destage_piece_bytes())))).collect();
+        assert_eq!(urgent.len(), 4, "destage does not wait for what others have in flight");
+        assert!(ready(pin!(budget.destage(1))).is_none(), "and has a bound of its own");
+        drop((others, urgent));
         budget.set_destage_first(false);
+        assert_eq!(budget.destage_piece_bytes(), PIECE_BYTES_MAX);
         assert!(ready(read).is_some() && budget.try_read(1).is_some());
     }
 }

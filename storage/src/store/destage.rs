@@ -14,7 +14,6 @@ use shard::{Class, File, WriteSync};
 
 use super::core::StoreCore;
 use super::writers::name_dirs;
-use crate::budget::PIECE_BYTES_MAX;
 use crate::log::{Log, LogInner, Status};
 use crate::segment::{BLOCK_BYTES, FileKey, FileKind};
 use crate::space::allocation_plan;
@@ -122,7 +121,7 @@ pub(crate) async fn destage(core: &Rc<StoreCore>, log: &Log, upto: Address) -> R
             if matches!(state.status, Status::Offline | Status::Gone) {
                 return Err(DestageError::Failed);
             }
-            state.tail.destage_next(PIECE_BYTES_MAX, state.durable_address.min(upto))
+            state.tail.destage_next(core.budget.destage_piece_bytes(), state.durable_address.min(upto))
         };
         let Some(piece) = piece else { return Ok(()) };
         if let Err(error) = write_piece(core, log, piece).await {
@@ -144,7 +143,7 @@ async fn write_piece(core: &Rc<StoreCore>, log: &Log, piece: DestagePiece) -> io
     let key = FileKey { log: log.id(), segment: piece.place.segment, kind: FileKind::Log };
     let blocks_bytes: usize = piece.blocks.iter().map(|block| block.len()).sum();
     let bytes = blocks_bytes + if piece.partial.is_some() { BLOCK_BYTES } else { 0 };
-    let _in_flight = core.budget.write(bytes).await;
+    let _in_flight = core.budget.destage(bytes).await;
     let file = open_for_writing(core, log, key).await?;
     extend(core, log, key, &file, piece.place.position + bytes as u64).await?;
     let mut data = piece.blocks;
