@@ -222,8 +222,10 @@ async fn open_store(shard: &Shard, config: &NodeConfig, recovered: RecoveredShar
         },
         journal_file_bytes: journal_file_bytes(config.journal_bytes),
         journal_bytes_limit: config.journal_bytes,
-        // A quarter of the memory; the rest is for frames, journal buffers and reads.
+        // 40 % are for what is received; what is left, for commits, destage and checkpoints, must go to nobody else.
         tail_cache_bytes: part(config.memory_bytes / 4),
+        tail_bytes_max: part(config.tail_bytes_max()),
+        read_bytes_max: part(config.memory_bytes / 8),
         background_bytes_in_flight: part(config.background_bytes_in_flight).max(128 << 10),
         reserve_bytes: config.disk_reserve_bytes,
         checkpoint_interval: Duration::from_millis(config.checkpoint_interval_ms),

@@ -76,6 +76,7 @@ pub fn serve(node: &Rc<Node>, socket: Socket, peer: SocketAddr) {
         account: node.accounts.connections.clone(),
         peer,
         limits,
+        memory: node.frame_memory.clone(),
         drain: node.connections.drain.clone(),
     };
     let counted = Counted::new(node);

@@ -2,6 +2,7 @@
 //!
 //! Every shard runs the same code over its own connections, partitions and store; see `docs/ARCHITECTURE.md`.
 
+pub mod answers;
 pub mod api;
 pub mod boot;
 pub mod cli;

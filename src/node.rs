@@ -7,9 +7,11 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use net::FrameMemory;
 use shard::{Account, Class, Mesh, Shard};
 use storage::ShardStore;
 
+use crate::answers::AnswerMemory;
 use crate::api::kafka::FetchSessions;
 use crate::cluster::{ControllerQueue, ProducerIds, View};
 use crate::config::NodeConfig;
@@ -50,6 +52,8 @@ pub struct Node {
     /// Served by the controller; used on shard 0 only.
     pub controller: ControllerQueue,
     pub connections: Connections,
+    pub frame_memory: FrameMemory,
+    pub answer_memory: AnswerMemory,
     /// Kept by the accept loop on shard 0.
     pub given_out: GivenOut,
     pub accounts: Accounts,
@@ -72,6 +76,8 @@ impl Node {
     ) -> Rc<Self> {
         let given_out = GivenOut::new(mesh.shards(), config.connections_max);
         let accounts = Accounts::new(&shard);
+        let frame_memory = FrameMemory::new(&shard);
+        let answer_memory = AnswerMemory::new(config.answer_bytes_of_shard(mesh.shards()));
         let fetch_sessions = FetchSessions::new(shard.id(), config.fetch_sessions_max);
         Rc::new(Self {
             shard,
@@ -84,6 +90,8 @@ impl Node {
             producer_ids: ProducerIds::default(),
             controller: ControllerQueue::new(),
             connections: Connections::default(),
+            frame_memory,
+            answer_memory,
             given_out,
             accounts,
             view: RefCell::new(Rc::new(view)),

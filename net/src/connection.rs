@@ -9,6 +9,7 @@
 //! - Answers leave in request order.
 //! - The bytes of unanswered requests are bounded: past [`Limits::bytes_in_flight`] nothing more is read, which is the back-pressure.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -20,7 +21,7 @@ use std::task::Poll;
 use shard::sync::{Event, Queue};
 use shard::{Account, Class, Shard, Slice, Socket};
 
-use crate::frame::{FrameError, FrameReader};
+use crate::frame::{FrameError, FrameMemory, FrameReader};
 
 /// What a connection may use.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +57,19 @@ impl Connection {
     }
 }
 
-/// A whole answer with its length prefix, as parts sent one after another.
-pub type Answer = Vec<Slice>;
+/// A whole answer with its length prefix.
+pub struct Answer {
+    /// Sent one after another.
+    pub parts: Vec<Slice>,
+    /// Dropped once the answer is sent, or is not to be sent any more.
+    pub kept: Option<Box<dyn Any>>,
+}
+
+impl From<Vec<Slice>> for Answer {
+    fn from(parts: Vec<Slice>) -> Self {
+        Self { parts, kept: None }
+    }
+}
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 
@@ -124,12 +136,13 @@ pub struct Place {
     pub account: Account,
     pub peer: SocketAddr,
     pub limits: Limits,
+    pub memory: FrameMemory,
     pub drain: Drain,
 }
 
 /// Serves `socket` until it closes. Returns why, where that is worth a word.
 pub async fn serve<S: Service>(place: Place, socket: Socket, service: Rc<S>) -> Option<String> {
-    let Place { shard, account, peer, limits, drain } = place;
+    let Place { shard, account, peer, limits, memory, drain } = place;
     let connection = Rc::new(Connection {
         peer,
         shard: shard.clone(),
@@ -142,10 +155,9 @@ pub async fn serve<S: Service>(place: Place, socket: Socket, service: Rc<S>) -> 
     let frames = Rc::new(Queue::new(limits.requests_in_flight));
     let reader = {
         let (connection, socket, frames) = (connection.clone(), socket.clone(), frames.clone());
-        let shard_of_reader = shard.clone();
         shard.spawn(Class::Latency, account, async move {
             let end = {
-                let mut reading = pin!(read_frames(shard_of_reader, &connection, &socket, limits, &frames));
+                let mut reading = pin!(read_frames(memory, &connection, &socket, limits, &frames));
                 let mut drained = pin!(drain.started());
                 poll_fn(|context| match reading.as_mut().poll(context) {
                     Poll::Ready(end) => Poll::Ready(end),
@@ -173,13 +185,13 @@ enum Incoming {
 }
 
 async fn read_frames(
-    shard: Shard,
+    memory: FrameMemory,
     connection: &Connection,
     socket: &Socket,
     limits: Limits,
     frames: &Queue<Incoming>,
 ) -> Result<(), FrameError> {
-    let mut reader = FrameReader::new(shard, limits.frame_bytes);
+    let mut reader = FrameReader::new(memory, limits.frame_bytes);
     while let Some(frame) = reader.next(socket).await? {
         while connection.bytes_in_flight.get() > 0
             && connection.bytes_in_flight.get() + frame.len() > limits.bytes_in_flight
@@ -300,7 +312,8 @@ impl<S: Service> Worker<S> {
     async fn replied(&mut self, reply: Reply) -> Result<(), Ended> {
         match reply {
             Reply::Answer(answer) if !self.muted => {
-                self.socket.send(answer).await.map_err(|error| Ended(Some(format!("sending failed: {error}"))))?;
+                let sent = self.socket.send(answer.parts).await;
+                sent.map_err(|error| Ended(Some(format!("sending failed: {error}"))))?;
             }
             Reply::Answer(_) | Reply::Nothing => {}
             Reply::Close(reason) => return Err(Ended(Some(reason))),

@@ -3,13 +3,58 @@
 //! Owner: the reading task of one connection. A frame that arrived whole is a slice of what was received, without a copy; the rest of
 //! a longer one goes straight into one contiguous buffer. Memory follows the bytes that have arrived, not the length that
 //! was claimed: a buffer starts at [`FIRST_STEP_BYTES`] and doubles only once it is full.
+//!
+//! Bound: the shard's part for received bytes. A frame that needs more than the first step holds memory while it waits for more, so
+//! it takes a turn first: the long frames that have one fit in together. Whoever gets none in time is closed.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 use std::{fmt, io};
 
+use shard::sync::{Permit, Semaphore};
 use shard::{Shard, Slice, Socket};
 
 /// The first buffer for a frame that did not arrive whole: nearly every frame fits, and a lying length costs no more than this.
 const FIRST_STEP_BYTES: usize = 1 << 20;
+
+/// How long a long frame waits for others to end.
+const TURN_LIMIT: Duration = Duration::from_secs(30);
+
+/// What the connections of a shard share: the turns of long frames. Clones are the same.
+#[derive(Clone)]
+pub struct FrameMemory {
+    shard: Shard,
+    /// Bytes that long frames may come to.
+    turns: Semaphore,
+    turns_bytes: usize,
+}
+
+impl FrameMemory {
+    #[must_use]
+    pub fn new(shard: &Shard) -> Self {
+        let turns_bytes = shard.received().usage().limit_bytes;
+        Self { shard: shard.clone(), turns: Semaphore::new(turns_bytes), turns_bytes }
+    }
+
+    /// The longest frame that fits in while it grows: its last two buffers are there at once.
+    #[must_use]
+    pub fn frame_bytes_max(&self) -> usize {
+        self.turns_bytes / 2
+    }
+
+    /// A turn for a frame of `len`; `None` when others take too long.
+    async fn turn(&self, len: usize) -> Option<Permit> {
+        let mut turn = pin!(self.turns.acquire(len * 2));
+        let mut late = pin!(self.shard.sleep(TURN_LIMIT));
+        poll_fn(|context| match turn.as_mut().poll(context) {
+            Poll::Ready(turn) => Poll::Ready(turn.ok()),
+            Poll::Pending => late.as_mut().poll(context).map(|()| None),
+        })
+        .await
+    }
+}
 
 /// Why no further frame can be read.
 #[derive(Debug)]
@@ -18,6 +63,10 @@ pub enum FrameError {
     Length(wire::FrameError),
     /// The stream ended inside a frame.
     Truncated,
+    /// Other long frames took the memory for too long.
+    NoMemory {
+        bytes: usize,
+    },
     Io(io::Error),
 }
 
@@ -26,6 +75,12 @@ impl fmt::Display for FrameError {
         match self {
             Self::Length(error) => error.fmt(f),
             Self::Truncated => f.write_str("the connection ended inside a frame"),
+            Self::NoMemory { bytes } => {
+                write!(
+                    f,
+                    "a request of {bytes} bytes found no memory within {TURN_LIMIT:?}: raise memory-bytes, or send less at once"
+                )
+            }
             Self::Io(error) => write!(f, "receiving failed: {error}"),
         }
     }
@@ -41,17 +96,18 @@ impl From<io::Error> for FrameError {
 
 /// Reads the frames of one stream.
 pub struct FrameReader {
-    shard: Shard,
+    memory: FrameMemory,
     /// Received and not yet part of a frame.
     rest: Slice,
     limit_bytes: usize,
 }
 
 impl FrameReader {
-    /// `limit_bytes` bounds a frame's length without its prefix.
+    /// `limit_bytes` bounds a frame's length without its prefix, as does the memory.
     #[must_use]
-    pub fn new(shard: Shard, limit_bytes: usize) -> Self {
-        Self { shard, rest: Slice::from_vec(Vec::new()), limit_bytes }
+    pub fn new(memory: FrameMemory, limit_bytes: usize) -> Self {
+        let limit_bytes = limit_bytes.min(memory.frame_bytes_max());
+        Self { memory, rest: Slice::from_vec(Vec::new()), limit_bytes }
     }
 
     /// The next frame without its length prefix; `None` at a clean end of the stream.
@@ -88,7 +144,12 @@ impl FrameReader {
     }
 
     async fn long_body(&mut self, socket: &Socket, len: usize) -> Result<Slice, FrameError> {
-        let mut buf = self.shard.arena().alloc_wait(len.min(FIRST_STEP_BYTES)).await;
+        let received = self.memory.shard.received().clone();
+        let _turn = match len > FIRST_STEP_BYTES {
+            true => Some(self.memory.turn(len).await.ok_or(FrameError::NoMemory { bytes: len })?),
+            false => None,
+        };
+        let mut buf = received.alloc_wait(len.min(FIRST_STEP_BYTES)).await;
         // `rest` is shorter than the frame but may be longer than the first buffer only if a receive were larger than it: never.
         assert!(self.rest.len() <= buf.capacity(), "one receive is at most a first step");
         buf.extend_from_slice(&self.rest);
@@ -99,7 +160,7 @@ impl FrameReader {
             if until == len {
                 return Ok(buf.freeze());
             }
-            let mut larger = self.shard.arena().alloc_wait(len.min(buf.capacity() * 2)).await;
+            let mut larger = received.alloc_wait(len.min(buf.capacity() * 2)).await;
             larger.extend_from_slice(&buf);
             buf = larger;
         }

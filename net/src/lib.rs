@@ -6,4 +6,4 @@ mod connection;
 mod frame;
 
 pub use connection::{Answer, Connection, Drain, Limits, OnClose, Place, Reply, Service, Started, serve};
-pub use frame::{FrameError, FrameReader};
+pub use frame::{FrameError, FrameMemory, FrameReader};

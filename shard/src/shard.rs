@@ -43,6 +43,9 @@ const TURN_SLICE: Duration = Duration::from_micros(500);
 /// Completions, wakes and messages are taken in after so many polls, and after every poll of background work.
 const POLLS_PER_GATHER: u32 = 8;
 
+/// What received bytes may take of the arena. They wait for all other uses of it, so they never get all of it.
+const RECEIVED_PERCENT: usize = 40;
+
 /// How a shard is set up.
 #[derive(Clone, Debug)]
 pub struct ShardOptions {
@@ -89,6 +92,7 @@ struct Inner {
     sources: RefCell<Vec<Rc<dyn Source>>>,
     completions: RefCell<Vec<Completion>>,
     arena: Arena,
+    received: Arena,
     /// Shut down, or about to end with the process: no more driver calls.
     ended: Cell<bool>,
     driver: RefCell<Driver>,
@@ -103,7 +107,8 @@ impl Shard {
     #[must_use]
     pub fn new(options: ShardOptions, mut driver: Driver) -> Self {
         let arena = Arena::new(options.arena_bytes);
-        driver.attach(options.id, &arena);
+        let received = arena.part(options.arena_bytes / 100 * RECEIVED_PERCENT);
+        driver.attach(options.id, &arena, &received);
         let signal = Arc::new(Signal::new(driver.unparker()));
         arena.set_signal(signal.clone());
         Self(Rc::new(Inner {
@@ -117,6 +122,7 @@ impl Shard {
             sources: RefCell::default(),
             completions: RefCell::default(),
             arena,
+            received,
             ended: Cell::new(false),
             driver: RefCell::new(driver),
         }))
@@ -173,6 +179,12 @@ impl Shard {
     #[must_use]
     pub fn arena(&self) -> &Arena {
         &self.0.arena
+    }
+
+    /// The part of the arena for what comes in from sockets.
+    #[must_use]
+    pub fn received(&self) -> &Arena {
+        &self.0.received
     }
 
     /// File-system work.

@@ -118,6 +118,20 @@ impl NodeConfig {
         toml::from_str(&text).map_err(|error| ConfigError::Parse { path: path.to_owned(), error })
     }
 
+    /// What the log tails of all shards may have of the memory: 40 % of that are for what is received, an eighth for blocks read from
+    /// disk, and what is left for commits, destage and checkpoints, which give the others memory back and must not wait for them.
+    #[must_use]
+    pub fn tail_bytes_max(&self) -> u64 {
+        self.memory_bytes / 100 * 36
+    }
+
+    /// What the answers of one shard may keep of the tails, each of which could be all of one other shard's.
+    #[must_use]
+    pub fn answer_bytes_of_shard(&self, shards: u16) -> usize {
+        let of_one_tail = self.tail_bytes_max() / u64::from(shards.max(1)) / 2;
+        usize::try_from(of_one_tail / u64::from(shards.max(1))).unwrap_or(usize::MAX)
+    }
+
     /// Checks every bound.
     ///
     /// # Errors

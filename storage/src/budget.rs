@@ -121,8 +121,7 @@ mod tests {
         assert!(ready(read.as_mut()).is_none() && budget.try_read(1).is_none());
         assert!(ready(pin!(budget.write(1))).is_some());
         let others = ready(pin!(budget.write(2 * PIECE_BYTES_MAX))).expect("room");
-        let urgent: Vec<_> =
-            (0..4).map_while(|_| ready(pin!(budget.destage(budget.destage_piece_bytes())))).collect();
+        let urgent: Vec<_> = (0..4).map_while(|_| ready(pin!(budget.destage(budget.destage_piece_bytes())))).collect();
         assert_eq!(urgent.len(), 4, "destage does not wait for what others have in flight");
         assert!(ready(pin!(budget.destage(1))).is_none(), "and has a bound of its own");
         drop((others, urgent));

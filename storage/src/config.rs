@@ -43,6 +43,8 @@ pub struct StoreConfig {
     pub journal_bytes_limit: u64,
     /// Log tails of this shard in memory, already in their segments: what may be dropped.
     pub tail_cache_bytes: usize,
+    /// All log tails of this shard in memory, with what is on its way to their segments and what readers hold: appends wait beyond it.
+    pub tail_bytes_max: usize,
     /// This shard's part of the device's budget for background bytes in flight.
     pub background_bytes_in_flight: usize,
     /// Free space below which appends are refused.
@@ -51,6 +53,8 @@ pub struct StoreConfig {
     pub open_files_max: usize,
     /// Blocks of older segments kept for other readers.
     pub read_cache_bytes: usize,
+    /// Blocks of older segments in memory, with those that readers hold: reads wait beyond it.
+    pub read_bytes_max: usize,
     /// A checkpoint at least this often while anything is dirty.
     pub checkpoint_interval: Duration,
     /// Journaled bytes go to their segments at the latest after this long.
@@ -74,10 +78,12 @@ impl StoreConfig {
             journal_files_initial: 2,
             journal_bytes_limit: 256 * MIB as u64,
             tail_cache_bytes: 64 * MIB,
+            tail_bytes_max: usize::MAX,
             background_bytes_in_flight: 512 * KIB,
             reserve_bytes: 256 * MIB as u64,
             open_files_max: 1024,
             read_cache_bytes: 16 * MIB,
+            read_bytes_max: usize::MAX,
             checkpoint_interval: Duration::from_secs(60),
             destage_delay: Duration::from_millis(500),
             upkeep_interval: Duration::from_secs(30),

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::{Instant, MIB};
-use net::FrameReader;
+use net::{FrameMemory, FrameReader};
 use shard::sync::{Event, Semaphore, oneshot};
 use shard::{Account, Class, Shard, Slice, Socket, Task};
 use wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
@@ -243,7 +243,7 @@ impl Connection {
     }
 
     fn over(shard: &Shard, account: &Account, socket: Socket, address: String, options: ConnectionOptions) -> Self {
-        let arena_share = shard.arena().usage().limit_bytes / 4;
+        let arena_share = shard.received().usage().limit_bytes / 2;
         let options =
             ConnectionOptions { response_bytes_limit: options.response_bytes_limit.min(arena_share), ..options };
         let class = options.class;
@@ -518,7 +518,7 @@ impl Shared {
 }
 
 async fn read_loop(shared: Rc<Shared>) {
-    let mut reader = FrameReader::new(shared.shard.clone(), shared.options.response_bytes_limit);
+    let mut reader = FrameReader::new(FrameMemory::new(&shared.shard), shared.options.response_bytes_limit);
     while shared.end.borrow().is_none() {
         match reader.next(&shared.socket).await {
             Ok(Some(frame)) => shared.deliver(frame),

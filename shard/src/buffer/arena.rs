@@ -4,6 +4,10 @@
 //! slab has room for in one piece, get a mapping of their own and count against the same bound. Slabs stay mapped and registered
 //! once made, since registering costs far more than keeping; the bound limits the bytes in use, rounded up to classes. Who finds
 //! the bound reached gets `None` or waits in line; while someone waits, nobody overtakes.
+//!
+//! Parts: uses that could take everything and then wait for each other have a bound of their own each (received requests wait for
+//! the log, the log's memory waits for the disk, writes to the disk need memory). A part's blocks count against its own bound and
+//! the whole's; each part has its own line, so one that is used up delays nobody else.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -34,12 +38,12 @@ const SLAB_ORDER: u8 = if cfg!(miri) { 5 } else { 13 };
 /// Export nodes kept for the next export; more are freed. Enough for the slices that two shards keep in flight.
 const SPARE_NODES_MAX: usize = 4096;
 
-/// How full an arena is.
+/// How full an arena, or a part of one, is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArenaUsage {
     /// Bytes in blocks that are in use, rounded up to their class.
     pub used_bytes: usize,
-    /// Named bound: the arena's share of the `memory` setting.
+    /// Named bound: of the whole, the arena's share of the `memory` setting.
     pub limit_bytes: usize,
     /// The most ever in use.
     pub used_bytes_max: usize,
@@ -55,9 +59,15 @@ pub struct SlabMemory {
     pub bytes: usize,
 }
 
-/// A shard's memory for buffers. A handle: clones are the same arena.
+/// A shard's memory for buffers, or a part of it. A handle: clones are the same.
 #[derive(Clone)]
-pub struct Arena(Rc<ArenaCore>);
+pub struct Arena {
+    core: Rc<ArenaCore>,
+    part: u8,
+}
+
+/// The part that is the whole.
+const WHOLE: u8 = 0;
 
 pub(super) struct ArenaCore {
     pool: RefCell<Pool>,
@@ -66,9 +76,8 @@ pub(super) struct ArenaCore {
 }
 
 struct Pool {
-    limit_bytes: usize,
-    used_bytes: usize,
-    used_bytes_max: usize,
+    /// The first one is the whole: every block counts there.
+    parts: Vec<Part>,
     slabs: Vec<Slab>,
     /// The slab that gave the last block: the next one likely comes from there too.
     slab_hint: usize,
@@ -76,8 +85,29 @@ struct Pool {
     registered_upto: usize,
     spare_headers: Vec<NonNull<Block>>,
     spare_nodes: Vec<NonNull<Node>>,
-    waiters: VecDeque<Waiter>,
     next_waiter: u64,
+}
+
+struct Part {
+    limit_bytes: usize,
+    used_bytes: usize,
+    used_bytes_max: usize,
+    waiters: VecDeque<Waiter>,
+}
+
+impl Part {
+    fn new(limit_bytes: usize) -> Self {
+        Self { limit_bytes, used_bytes: 0, used_bytes_max: 0, waiters: VecDeque::new() }
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.used_bytes + bytes <= self.limit_bytes
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.used_bytes += bytes;
+        self.used_bytes_max = self.used_bytes_max.max(self.used_bytes);
+    }
 }
 
 struct Slab {
@@ -97,60 +127,72 @@ impl Arena {
     /// An empty arena that never has more than `limit_bytes` in use.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
-        Self(Rc::new(ArenaCore {
+        let core = Rc::new(ArenaCore {
             pool: RefCell::new(Pool {
-                limit_bytes,
-                used_bytes: 0,
-                used_bytes_max: 0,
+                parts: vec![Part::new(limit_bytes)],
                 slabs: Vec::new(),
                 slab_hint: 0,
                 registered_upto: 0,
                 spare_headers: Vec::new(),
                 spare_nodes: Vec::new(),
-                waiters: VecDeque::new(),
                 next_waiter: 0,
             }),
             home: Home::new(),
             closed: Cell::new(false),
-        }))
+        });
+        Self { core, part: WHOLE }
+    }
+
+    /// A new part: of what is allocated through it never more than `limit_bytes` are in use.
+    ///
+    /// # Panics
+    /// For the 256th part.
+    #[must_use]
+    pub fn part(&self, limit_bytes: usize) -> Self {
+        let mut pool = self.core.pool.borrow_mut();
+        let limit_bytes = limit_bytes.min(pool.part(WHOLE).limit_bytes);
+        pool.parts.push(Part::new(limit_bytes));
+        let part = u8::try_from(pool.parts.len() - 1).expect("an arena has a few parts");
+        Self { core: self.core.clone(), part }
     }
 
     /// An empty buffer of at least `len` bytes of capacity, or `None` when the bound is reached or others already wait.
     #[must_use]
     pub fn alloc(&self, len: usize) -> Option<Buf> {
-        if self.0.home.has_returns() && self.0.is_tight(len) {
+        if self.core.home.has_returns() && self.core.is_tight(self.part, len) {
             self.reclaim();
         }
-        if !self.0.pool.borrow().waiters.is_empty() {
+        if !self.core.pool.borrow().part(self.part).waiters.is_empty() {
             return None;
         }
-        self.0.try_alloc(len)
+        self.core.try_alloc(self.part, len)
     }
 
     /// As [`Arena::alloc`], but waits in line for returned blocks. Dropping the future leaves the line.
     ///
     /// # Panics
-    /// When `len` exceeds the arena's whole bound: such a wait would never end.
+    /// When `len` exceeds the whole bound: such a wait would never end.
     pub fn alloc_wait(&self, len: usize) -> AllocWait {
-        let limit = self.0.pool.borrow().limit_bytes;
+        let limit = self.core.pool.borrow().part(self.part).limit_bytes;
         assert!(class_bytes(len) <= limit, "{len} bytes never fit into an arena of {limit}");
         AllocWait { arena: self.clone(), len, waiter: None }
     }
 
     #[must_use]
     pub fn usage(&self) -> ArenaUsage {
-        let pool = self.0.pool.borrow();
+        let pool = self.core.pool.borrow();
+        let part = pool.part(self.part);
         ArenaUsage {
-            used_bytes: pool.used_bytes,
-            limit_bytes: pool.limit_bytes,
-            used_bytes_max: pool.used_bytes_max,
-            waiting: pool.waiters.len(),
+            used_bytes: part.used_bytes,
+            limit_bytes: part.limit_bytes,
+            used_bytes_max: part.used_bytes_max,
+            waiting: part.waiters.len(),
         }
     }
 
     /// Takes back what other shards dropped. True when there was something.
     pub(crate) fn reclaim(&self) -> bool {
-        let core = &self.0;
+        let core = &self.core;
         let mut any = false;
         core.home.drain(|node| {
             any = true;
@@ -161,17 +203,17 @@ impl Arena {
 
     /// True when a parked shard must get up: a block came home and someone waits for memory.
     pub(crate) fn has_wanted_returns(&self) -> bool {
-        self.0.home.wanted.load(Ordering::Relaxed) && self.0.home.has_returns()
+        self.core.home.wanted.load(Ordering::Relaxed) && self.core.home.has_returns()
     }
 
     pub(crate) fn set_signal(&self, signal: Arc<Signal>) {
         // Set once, by the shard that the arena was made for; a second shard would find its own arena.
-        let _ = self.0.home.signal.set(signal);
+        let _ = self.core.home.signal.set(signal);
     }
 
     /// Slabs that appeared since the last call, for the driver to register.
     pub(crate) fn new_slabs(&self) -> Vec<SlabMemory> {
-        let mut pool = self.0.pool.borrow_mut();
+        let mut pool = self.core.pool.borrow_mut();
         let count = pool.slabs.len();
         let from = std::mem::replace(&mut pool.registered_upto, count);
         (from..count)
@@ -180,30 +222,32 @@ impl Arena {
     }
 
     pub(crate) fn has_new_slabs(&self) -> bool {
-        let pool = self.0.pool.borrow();
+        let pool = self.core.pool.borrow();
         pool.registered_upto < pool.slabs.len()
     }
 
     /// The driver took the slab as a fixed buffer of the same index.
     pub(crate) fn set_registered(&self, index: u16) {
-        self.0.pool.borrow_mut().slabs[usize::from(index)].registered = true;
+        self.core.pool.borrow_mut().slabs[usize::from(index)].registered = true;
     }
 
     /// No thread will reclaim any more: exports that are out keep their memory until they are dropped, wherever that is.
     pub(crate) fn close(&self) {
-        self.0.close();
+        self.core.close();
     }
 }
 
 impl ArenaCore {
     /// True when an allocation of `len` needs what others hold.
-    fn is_tight(&self, len: usize) -> bool {
+    fn is_tight(&self, part: u8, len: usize) -> bool {
         let pool = self.pool.borrow();
-        !pool.waiters.is_empty() || pool.used_bytes + class_bytes(len) > pool.limit_bytes / 2
+        let is_tight =
+            |part: &Part| !part.waiters.is_empty() || part.used_bytes + class_bytes(len) > part.limit_bytes / 2;
+        is_tight(pool.part(WHOLE)) || is_tight(pool.part(part))
     }
 
-    fn try_alloc(self: &Rc<Self>, len: usize) -> Option<Buf> {
-        let (header, bytes) = self.pool.borrow_mut().take(&self.home, len)?;
+    fn try_alloc(self: &Rc<Self>, part: u8, len: usize) -> Option<Buf> {
+        let (header, bytes) = self.pool.borrow_mut().take(&self.home, part, len)?;
         // SAFETY: `take` set the header to a block of `bytes` that stays mapped until it is given back to the pool.
         let block = unsafe { BlockRef::first(header, self.clone()) };
         debug_assert!(bytes >= len);
@@ -220,31 +264,46 @@ impl ArenaCore {
                 Place::Slab { slab, unit, order } => pool.slabs[usize::from(slab)].buddy.give_back(unit, order),
                 Place::Direct(mapping) => drop(mapping),
             }
-            pool.used_bytes -= capacity;
+            // SAFETY: headers live as long as `Home`, which `self` holds.
+            let part = unsafe { header.as_ref() }.part.get();
+            pool.uncount(part, capacity);
             pool.spare_headers.push(header);
         }
         self.serve();
     }
 
-    /// Hands free memory to those in line, first come first served.
+    /// Hands free memory to those in line, first come first served in each part.
     fn serve(self: &Rc<Self>) {
+        let parts = self.pool.borrow().parts.len() as u8;
+        let mut all_served = true;
+        for part in 0..parts {
+            all_served &= self.serve_part(part);
+        }
+        if all_served && self.home.wanted.load(Ordering::Relaxed) {
+            self.home.wanted.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// True when nobody is left in the part's line.
+    fn serve_part(self: &Rc<Self>, part: u8) -> bool {
         loop {
-            let waiting = self.pool.borrow().waiters.iter().position(|waiter| waiter.granted.is_none());
-            // Those granted but not yet gone are always in front.
-            let Some(index) = waiting else { break };
-            let len = self.pool.borrow().waiters[index].len;
-            let Some(buf) = self.try_alloc(len) else { return };
+            let waiting = {
+                let pool = self.pool.borrow();
+                let waiters = &pool.part(part).waiters;
+                // Those granted but not yet gone are always in front.
+                waiters.iter().position(|waiter| waiter.granted.is_none()).map(|index| (index, waiters[index].len))
+            };
+            let Some((index, len)) = waiting else { return true };
+            let Some(buf) = self.try_alloc(part, len) else { return false };
             let waker = {
                 let mut pool = self.pool.borrow_mut();
-                pool.waiters[index].granted = Some(buf);
-                pool.waiters[index].waker.take()
+                let waiter = &mut pool.part_mut(part).waiters[index];
+                waiter.granted = Some(buf);
+                waiter.waker.take()
             };
             if let Some(waker) = waker {
                 waker.wake();
             }
-        }
-        if self.home.wanted.load(Ordering::Relaxed) {
-            self.home.wanted.store(false, Ordering::Relaxed);
         }
     }
 
@@ -320,10 +379,32 @@ impl Drop for ArenaCore {
 }
 
 impl Pool {
-    /// Sets up a header for a block of at least `len` bytes; `None` at the bound.
-    fn take(&mut self, home: &Home, len: usize) -> Option<(NonNull<Block>, usize)> {
+    fn part(&self, part: u8) -> &Part {
+        &self.parts[usize::from(part)]
+    }
+
+    fn part_mut(&mut self, part: u8) -> &mut Part {
+        &mut self.parts[usize::from(part)]
+    }
+
+    fn count(&mut self, part: u8, bytes: usize) {
+        self.part_mut(WHOLE).count(bytes);
+        if part != WHOLE {
+            self.part_mut(part).count(bytes);
+        }
+    }
+
+    fn uncount(&mut self, part: u8, bytes: usize) {
+        self.part_mut(WHOLE).used_bytes -= bytes;
+        if part != WHOLE {
+            self.part_mut(part).used_bytes -= bytes;
+        }
+    }
+
+    /// Sets up a header for a block of at least `len` bytes; `None` at a bound.
+    fn take(&mut self, home: &Home, part: u8, len: usize) -> Option<(NonNull<Block>, usize)> {
         let bytes = class_bytes(len);
-        if self.used_bytes + bytes > self.limit_bytes {
+        if !self.part(WHOLE).has_room(bytes) || !self.part(part).has_room(bytes) {
             return None;
         }
         let is_class = bytes <= CLASS_BYTES_MAX;
@@ -331,8 +412,7 @@ impl Pool {
         // Slabs full of small blocks must not refuse a large one that the bound allows: who waits for it, and all behind him, might
         // wait for ever. It gets a mapping of its own.
         let (place, data) = carved.or_else(|| direct(bytes))?;
-        self.used_bytes += bytes;
-        self.used_bytes_max = self.used_bytes_max.max(self.used_bytes);
+        self.count(part, bytes);
         let header = self.spare_headers.pop().unwrap_or_else(|| {
             let header = new_header();
             // SAFETY: home thread; the closure only pushes.
@@ -343,6 +423,7 @@ impl Pool {
         let block = unsafe { header.as_ref() };
         block.data.set(data);
         block.capacity.set(bytes);
+        block.part.set(part);
         block.place.set(place);
         Some((header, bytes))
     }
@@ -369,7 +450,7 @@ impl Pool {
 
     /// One more slab. Refused beyond what the bound can fill, so that fragmentation cannot grow the arena without limit.
     fn map_slab(&mut self, home: &Home) -> Option<()> {
-        let slabs_max = self.limit_bytes.div_ceil(SLAB_BYTES).min(usize::from(u16::MAX));
+        let slabs_max = self.part(WHOLE).limit_bytes.div_ceil(SLAB_BYTES).min(usize::from(u16::MAX));
         if self.slabs.len() >= slabs_max {
             return None;
         }
@@ -425,31 +506,31 @@ impl Future for AllocWait {
             }
             this.join_line(context);
             // A block may have come home between the try and the wish being made known.
-            this.arena.0.home.wanted.store(true, Ordering::SeqCst);
+            this.arena.core.home.wanted.store(true, Ordering::SeqCst);
             this.arena.reclaim();
-            this.arena.0.serve();
+            this.arena.core.serve();
         }
-        let mut pool = this.arena.0.pool.borrow_mut();
-        let index =
-            pool.waiters.iter().position(|waiter| Some(waiter.id) == this.waiter).expect("in line until served");
-        if pool.waiters[index].granted.is_none() {
-            pool.waiters[index].waker = Some(context.waker().clone());
+        let mut pool = this.arena.core.pool.borrow_mut();
+        let waiters = &mut pool.part_mut(this.arena.part).waiters;
+        let index = waiters.iter().position(|waiter| Some(waiter.id) == this.waiter).expect("in line until served");
+        if waiters[index].granted.is_none() {
+            waiters[index].waker = Some(context.waker().clone());
             return Poll::Pending;
         }
         this.waiter = None;
-        let granted = pool.waiters.remove(index).and_then(|waiter| waiter.granted);
+        let granted = waiters.remove(index).and_then(|waiter| waiter.granted);
         Poll::Ready(granted.expect("just seen"))
     }
 }
 
 impl AllocWait {
     fn join_line(&mut self, context: &mut Context<'_>) {
-        let mut pool = self.arena.0.pool.borrow_mut();
+        let mut pool = self.arena.core.pool.borrow_mut();
         let id = pool.next_waiter;
         pool.next_waiter += 1;
         self.waiter = Some(id);
         let waker = Some(context.waker().clone());
-        pool.waiters.push_back(Waiter { id, len: self.len, waker, granted: None });
+        pool.part_mut(self.arena.part).waiters.push_back(Waiter { id, len: self.len, waker, granted: None });
     }
 }
 
@@ -457,12 +538,13 @@ impl Drop for AllocWait {
     fn drop(&mut self) {
         let Some(id) = self.waiter else { return };
         let left = {
-            let mut pool = self.arena.0.pool.borrow_mut();
-            let index = pool.waiters.iter().position(|waiter| waiter.id == id);
-            index.and_then(|index| pool.waiters.remove(index))
+            let mut pool = self.arena.core.pool.borrow_mut();
+            let waiters = &mut pool.part_mut(self.arena.part).waiters;
+            let index = waiters.iter().position(|waiter| waiter.id == id);
+            index.and_then(|index| waiters.remove(index))
         };
         // A block that was granted goes back first, outside the borrow; either way the next in line may fit now.
         drop(left);
-        self.arena.0.serve();
+        self.arena.core.serve();
     }
 }

@@ -82,6 +82,8 @@ pub(super) struct Block {
     pub(super) exports: Cell<u32>,
     pub(super) data: Cell<NonNull<u8>>,
     pub(super) capacity: Cell<usize>,
+    /// The part of the arena that it counts against.
+    pub(super) part: Cell<u8>,
     pub(super) place: Cell<Place>,
     /// `Rc::into_raw` while `refs > 0`; null otherwise.
     pub(super) core: Cell<*const ArenaCore>,

@@ -127,6 +127,7 @@ pub(super) fn new_header() -> NonNull<Block> {
         exports: 0.into(),
         data: NonNull::dangling().into(),
         capacity: 0.into(),
+        part: 0.into(),
         place: Place::Nowhere.into(),
         core: std::cell::Cell::new(std::ptr::null()),
     })))

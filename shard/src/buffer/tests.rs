@@ -280,3 +280,25 @@ fn the_last_slice_of_a_block_gives_the_buffer_back() {
     assert_eq!(arena.usage().used_bytes, 0);
     assert!(Slice::from_static(b"static").into_buf().is_err());
 }
+
+#[test]
+fn a_part_that_is_used_up_delays_nobody_else() {
+    let mut context = Context::from_waker(Waker::noop());
+    let arena = Arena::new(8 * BLOCK_BYTES);
+    let (one, other) = (arena.part(2 * BLOCK_BYTES), arena.part(usize::MAX));
+    let held = one.alloc(2 * BLOCK_BYTES).expect("all of the part");
+    assert!(one.alloc(1).is_none());
+    let mut wait = pin!(one.alloc_wait(1));
+    assert!(wait.as_mut().poll(&mut context).is_pending());
+    let rest = other.alloc(4 * BLOCK_BYTES).expect("no part's line is another's");
+    let last = arena.alloc(2 * BLOCK_BYTES).expect("what no part has is the whole's");
+    assert_eq!(arena.usage().used_bytes, 8 * BLOCK_BYTES);
+    assert_eq!((one.usage().used_bytes, one.usage().waiting), (2 * BLOCK_BYTES, 1));
+    assert!(other.alloc(1).is_none() && arena.alloc(1).is_none(), "the whole has a bound, too");
+    drop(last);
+    assert!(wait.as_mut().poll(&mut context).is_pending(), "memory of another part is of no use");
+    drop(held);
+    assert!(wait.as_mut().poll(&mut context).is_ready());
+    drop(rest);
+    assert_eq!((arena.usage().used_bytes, one.usage().used_bytes, other.usage().used_bytes), (0, 0, 0));
+}

@@ -260,8 +260,8 @@ pub struct Completion {
 
 /// A world for shards to live in, other than the kernel's.
 pub trait Host {
-    /// Called once, before anything else: whose host it is, and the arena for buffers of its choosing.
-    fn attach(&mut self, _id: ShardId, _arena: &Arena) {}
+    /// Called once, before anything else: whose host it is, and memory for what it receives.
+    fn attach(&mut self, _id: ShardId, _received: &Arena) {}
     /// What ends this shard's park from any thread. A host that cannot block needs none: `Shard::is_notified` tells it whether the shard
     /// wants a turn.
     fn unparker(&self) -> Unparker {
@@ -294,10 +294,10 @@ pub enum Driver {
 }
 
 impl Driver {
-    pub(crate) fn attach(&mut self, id: ShardId, arena: &Arena) {
+    pub(crate) fn attach(&mut self, id: ShardId, arena: &Arena, received: &Arena) {
         match self {
-            Self::Uring(uring) => uring.attach(id, arena),
-            Self::Hosted(host) => host.attach(id, arena),
+            Self::Uring(uring) => uring.attach(id, arena, received),
+            Self::Hosted(host) => host.attach(id, received),
         }
     }
 

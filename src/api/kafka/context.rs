@@ -3,7 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-use net::{Answer, Reply};
+use net::Reply;
 use shard::Slice;
 use wire::{DecodeError, Decoder, EncodeError, Message, Part, RequestHeader, encode_response};
 
@@ -116,14 +116,14 @@ impl Context {
         let frame = encode_response(version, self.correlation_id, response, Vec::with_capacity(256))?;
         let parts: Vec<Part> = frame.parts().collect();
         let structure = Slice::from_vec(frame.into_structure());
-        let mut answer: Answer = Vec::with_capacity(parts.len());
+        let mut slices = Vec::with_capacity(parts.len());
         for part in parts {
             match part {
-                Part::Structure(range) => answer.push(structure.slice(range)),
-                Part::External { index, .. } => answer.extend(externals[index as usize].iter().cloned()),
+                Part::Structure(range) => slices.push(structure.slice(range)),
+                Part::External { index, .. } => slices.extend(externals[index as usize].iter().cloned()),
             }
         }
-        Ok(Reply::Answer(answer))
+        Ok(Reply::Answer(slices.into()))
     }
 
     /// An answer that was written by hand: `body` goes behind the plain header.
@@ -134,6 +134,6 @@ impl Context {
         frame.extend_from_slice(&length.to_be_bytes());
         frame.extend_from_slice(&self.correlation_id.to_be_bytes());
         frame.extend_from_slice(body);
-        Reply::Answer(vec![Slice::from_vec(frame)])
+        Reply::Answer(vec![Slice::from_vec(frame)].into())
     }
 }

@@ -46,13 +46,20 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
     }
     // An answer that is already known is an answer: nothing to wait for.
     let min_bytes = if fetched.iter().any(Option::is_some) { 0 } else { asked.min_bytes };
-    let plan = FetchPlan { targets, max_bytes: asked.max_bytes, min_bytes, deadline: asked.deadline };
+    let max_bytes = asked.max_bytes.min(context.node.answer_memory.share_bytes());
+    let min_bytes = min_bytes.min(max_bytes);
+    let plan = FetchPlan { targets, max_bytes, min_bytes, deadline: asked.deadline };
     let mut answers = router::fetch(&context.node, plan).await.into_iter();
     let fetched: Vec<Fetched<Slice>> = fetched
         .into_iter()
         .map(|slot| slot.or_else(|| answers.next()).unwrap_or_else(|| Fetched::failed(ErrorCode::UnknownServerError)))
         .collect();
-    answer(&context, &order, asked.read_committed, fetched)
+    let held = context.node.answer_memory.hold(fetched.iter().map(|fetched| fetched.bytes).sum());
+    let mut reply = answer(&context, &order, asked.read_committed, fetched)?;
+    if let Reply::Answer(answer) = &mut reply {
+        answer.kept = Some(Box::new(held));
+    }
+    Ok(reply)
 }
 
 /// What a request asks for, owned: the wait for records must not borrow the frame's decoder.

@@ -1,5 +1,7 @@
+use super::super::entries::kind;
 use super::*;
-use base::{PartitionIndex, Random, Uuid};
+use crate::segment::SegmentMeta;
+use base::{LeaderEpoch, PartitionIndex, PlacementEpoch, Random, Uuid, WallTime};
 use proptest::prelude::*;
 use record::{BatchBuilder, BatchOptions, RunChecksum};
 
@@ -149,7 +151,7 @@ fn apart_frame(runs: &[(u64, Vec<Vec<u8>>)]) -> (Vec<u8>, Vec<(AppendAt, Vec<u8>
     let end = writer.finish(77, 5, 4, 40);
     let mut frame = space[..end].to_vec();
     for part in blocks {
-        frame.extend_from_slice(part.as_ref().map_or_else(|range| &space[range.clone()], |whole| whole));
+        frame.extend_from_slice(part.as_ref().map_or_else(|range| &space[range.clone()], Vec::as_slice));
     }
     (frame, appended)
 }

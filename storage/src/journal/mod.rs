@@ -2,12 +2,13 @@
 //!
 //! | part | what it does |
 //! | --- | --- |
-//! | [`codec`] | the bytes of commits and their entries (pure) |
+//! | [`codec`] | the bytes of commits (pure), with `entries`, what stands in them |
 //! | [`scan`] | finds a journal's end, tells torn from rotten (pure) |
 //! | [`ring`] | which file is next, what is free, what is promised (pure) |
 //! | [`files`] | makes, opens and names the files |
 
 pub mod codec;
+mod entries;
 pub mod files;
 pub mod ring;
 pub mod scan;

@@ -298,7 +298,7 @@ impl Log {
             if reset.is_ok() {
                 break;
             }
-            drop(self.0.core.shard.arena().alloc_wait(BLOCK_BYTES).await);
+            self.0.core.tails.wait_for(BLOCK_BYTES).await;
         }
         let mut state = self.0.state.borrow_mut();
         let base = kept.meta.base_offset;

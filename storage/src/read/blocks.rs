@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use base::Offset;
 use shard::sync::{Event, Permit};
-use shard::{Account, Buf, Class, Shard, Slice};
+use shard::{Account, Arena, Buf, Class, Shard, Slice};
 
 use super::ReadError;
 use crate::budget::{Budget, PIECE_BYTES_MAX};
@@ -53,6 +53,8 @@ struct Inner {
     account: Account,
     files: FileTable,
     budget: Budget,
+    /// The part of the arena for what is read: blocks, also those that an answer keeps that is still being sent.
+    memory: Arena,
     state: RefCell<State>,
 }
 
@@ -123,9 +125,10 @@ impl State {
 }
 
 impl BlockCache {
-    /// A cache of at most `bytes_limit`; 0 caches nothing, and still reads each block once for all who ask at a time.
+    /// A cache of at most the first number of bytes; 0 caches nothing, and still reads each block once for all who ask at a time. With
+    /// what readers hold it is never more than the second.
     #[must_use]
-    pub fn new(shard: Shard, files: FileTable, budget: Budget, bytes_limit: usize) -> Self {
+    pub fn new(shard: Shard, files: FileTable, budget: Budget, (bytes_limit, read_bytes_max): (usize, usize)) -> Self {
         let state = State {
             bytes: 0,
             bytes_limit,
@@ -136,7 +139,8 @@ impl BlockCache {
             reads: 0,
         };
         let account = shard.account("disk reads");
-        Self(Rc::new(Inner { shard, account, files, budget, state: RefCell::new(state) }))
+        let memory = shard.arena().part(read_bytes_max);
+        Self(Rc::new(Inner { shard, account, files, budget, memory, state: RefCell::new(state) }))
     }
 
     /// At least the first `needed_bytes` of a block, from memory or from the file.
@@ -246,13 +250,19 @@ impl BlockCache {
     /// Arena memory, from blocks that are not needed now where there is no other.
     async fn memory(&self, len: usize) -> Buf {
         loop {
-            if let Some(buf) = self.0.shard.arena().alloc(len) {
+            if let Some(buf) = self.0.memory.alloc(len) {
                 return buf;
             }
             if !self.0.state.borrow_mut().evict_one() {
-                return self.0.shard.arena().alloc_wait(len).await;
+                return self.0.memory.alloc_wait(len).await;
             }
         }
+    }
+
+    /// Drops one block; false when there is none.
+    #[cfg(test)]
+    pub(super) fn evict_one(&self) -> bool {
+        self.0.state.borrow_mut().evict_one()
     }
 
     /// A segment's index files are replaced: what is known of the old ones goes.
@@ -269,11 +279,6 @@ impl BlockCache {
                 state.bytes -= block.capacity;
             }
         }
-    }
-
-    /// Gives back one block; false when there is none. For whoever needs the memory more.
-    pub fn give_back(&self) -> bool {
-        self.0.state.borrow_mut().evict_one()
     }
 
     /// The shard that reads.

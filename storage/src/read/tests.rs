@@ -194,7 +194,7 @@ pub(super) fn setup(cache_bytes: usize) -> Setup {
     let disk = Disk::default();
     let shard = disk.shard(32 << 20);
     let files = FileTable::new(shard.clone(), 4);
-    let cache = BlockCache::new(shard.clone(), files, Budget::new(512 << 10), cache_bytes);
+    let cache = BlockCache::new(shard.clone(), files, Budget::new(512 << 10), (cache_bytes, usize::MAX));
     let tails = TailCache::new(Arena::new(64 << 20), 256 << 10);
     Setup { disk, shard, cache, tails }
 }
@@ -322,7 +322,7 @@ fn the_cache_is_bounded_and_gives_way_to_others() {
             log.check(&cache, from, &limits(50_000, 3000)).await;
             assert!(cache.bytes() <= 400 << 10);
         }
-        while cache.give_back() {}
+        while cache.evict_one() {}
         assert_eq!(cache.bytes(), 0);
         assert_eq!(tails.bytes(), of_tail, "tails are another account");
     });
@@ -402,7 +402,7 @@ fn lost_indexes_are_built_anew_as_they_were() {
         }
         disk.change(log.path(Offset(0), FileKind::Log), |file| file[900_008] = 0xff);
         cache.files().forget(LogId::default(), Offset(0));
-        while cache.give_back() {}
+        while cache.evict_one() {}
         let damaged = rebuild_index(&cache, &segment, INTERVAL).await;
         assert!(matches!(damaged, Err(ReadError::Corrupt { position: 900_000, .. })));
     });

@@ -109,8 +109,7 @@ fn build(core: &StoreCore, mut buf: Buf) -> Commit {
     assert!(entries > 0, "the first entry fits");
     let sequence = ring.next_sequence();
     let blocks_bytes = writer.blocks() * JOURNAL_BLOCK_BYTES;
-    let entries_bytes =
-        writer.finish(core.salt, sequence, core.durable_sequence.get(), core.manifest_version.get());
+    let entries_bytes = writer.finish(core.salt, sequence, core.durable_sequence.get(), core.manifest_version.get());
     let place = ring.place(entries_bytes + blocks_bytes).expect("room was promised to every entry");
     let half_full = ring.live_bytes() * 2 >= ring.bytes();
     let falls_behind = ring.live_bytes() * 4 >= ring.bytes() * 3;

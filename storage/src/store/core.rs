@@ -145,7 +145,7 @@ impl StoreCore {
         }
         let core = self.clone();
         drop(self.shard.spawn(shard::Class::Normal, self.account.clone(), async move {
-            drop(core.shard.arena().alloc_wait(MEMORY_ASKED_BYTES).await);
+            core.tails.wait_for(MEMORY_ASKED_BYTES).await;
             core.memory_asked.set(false);
             core.room.notify_all();
         }));

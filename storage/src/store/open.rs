@@ -65,7 +65,8 @@ fn new_core(
     let account = shard.account("storage");
     let budget = Budget::new(config.background_bytes_in_flight);
     let files = FileTable::new(shard.clone(), config.open_files_max);
-    let blocks = BlockCache::new(shard.clone(), files.clone(), budget.clone(), config.read_cache_bytes);
+    let blocks =
+        BlockCache::new(shard.clone(), files.clone(), budget.clone(), (config.read_cache_bytes, config.read_bytes_max));
     let sequence = head.replay_from.sequence;
     StoreCore {
         account,
@@ -82,10 +83,7 @@ fn new_core(
         commit_wanted: Event::new(),
         committed: Event::new(),
         room: Event::new(),
-        tails: TailCache::new(shard.arena().clone(), config.tail_cache_bytes).with_fallback({
-            let blocks = blocks.clone();
-            move || blocks.give_back()
-        }),
+        tails: TailCache::new(shard.arena().part(config.tail_bytes_max), config.tail_cache_bytes),
         blocks,
         budget,
         files,
@@ -161,7 +159,7 @@ pub(super) async fn new_log(core: &Rc<StoreCore>, mut record: LogRecord, config:
         match Tail::new(&core.tails, place, &prefix, record.end) {
             Ok(tail) => break tail,
             // One block, which somebody gives back sooner or later.
-            Err(_) => drop(core.shard.arena().alloc_wait(BLOCK_BYTES).await),
+            Err(_) => core.tails.wait_for(BLOCK_BYTES).await,
         }
     };
     let producers = ProducerTable::decode(&record.producers).unwrap_or_default();

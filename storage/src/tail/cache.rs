@@ -14,8 +14,6 @@ use super::chunks::Inner;
 pub struct TailCache {
     state: Rc<RefCell<CacheState>>,
     arena: Arena,
-    /// Frees memory of another use, false when that has none to spare.
-    fallback: Rc<dyn Fn() -> bool>,
 }
 
 struct CacheState {
@@ -34,13 +32,12 @@ impl TailCache {
     #[must_use]
     pub fn new(arena: Arena, bytes_limit: usize) -> Self {
         let state = CacheState { bytes: 0, bytes_limit, queue: VecDeque::new(), queue_limit: QUEUE_LIMIT_MIN };
-        Self { state: Rc::new(RefCell::new(state)), arena, fallback: Rc::new(|| false) }
+        Self { state: Rc::new(RefCell::new(state)), arena }
     }
 
-    /// With something that gives memory back when the arena is used up: blocks read from disk go before what is appended waits.
-    #[must_use]
-    pub fn with_fallback(self, fallback: impl Fn() -> bool + 'static) -> Self {
-        Self { fallback: Rc::new(fallback), ..self }
+    /// Resolves when somebody has given back `bytes` of what tails may hold.
+    pub(crate) async fn wait_for(&self, bytes: usize) {
+        drop(self.arena.alloc_wait(bytes).await);
     }
 
     /// Memory that tails hold now.
@@ -65,7 +62,7 @@ impl TailCache {
             if let Some(buf) = self.alloc_exact(bytes) {
                 return Ok(buf);
             }
-            if !(self.fallback)() && !self.evict_one() {
+            if !self.evict_one() {
                 return Err(NoMemory);
             }
         }

@@ -179,7 +179,7 @@ fn with_request<T>(
     }
     let options = &inner.options;
     let max_bytes = options.max_bytes.min(inner.client.options().connection.response_bytes_limit / 2);
-    let arena_share = inner.client.shard().arena().usage().limit_bytes / 8;
+    let arena_share = inner.client.shard().received().usage().limit_bytes / 4;
     let request = FetchRequest {
         max_wait_ms: i32::try_from(options.max_wait.as_millis()).unwrap_or(i32::MAX),
         min_bytes: options.min_bytes,

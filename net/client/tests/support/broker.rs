@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::{BrokerId, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Random, Uuid};
-use net::FrameReader;
+use net::{FrameMemory, FrameReader};
 use record::{BatchMut, BatchView, last_sequence};
 use shard::{Class, Listener, Slice, Socket};
 use wire::messages::api_versions::ApiVersion;
@@ -45,7 +45,7 @@ pub async fn serve(cluster: Shared, broker: BrokerId, listener: Listener) {
 
 async fn converse(cluster: Shared, broker: BrokerId, connection: usize, socket: Socket) {
     let shard = cluster.borrow().shard.clone();
-    let mut reader = FrameReader::new(shard.clone(), 1 << 20);
+    let mut reader = FrameReader::new(FrameMemory::new(&shard), 1 << 20);
     while let Ok(Some(frame)) = reader.next(&socket).await {
         let (key, version, correlation_id, body_at) = header_of(&frame);
         let incoming = Incoming { broker, connection, key, version, correlation_id, frame, body_at };

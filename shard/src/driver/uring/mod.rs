@@ -126,6 +126,7 @@ pub struct Uring {
 /// What a driver does with the arena once it has one.
 struct Memory {
     arena: Arena,
+    received: Arena,
     registered: Registered,
 }
 
@@ -180,12 +181,12 @@ impl Uring {
         })
     }
 
-    /// Gives the driver the shard's arena, for received bytes and for pinning. Once, before the first operation.
-    pub(crate) fn attach(&mut self, id: ShardId, arena: &Arena) {
+    /// Gives the driver the shard's arena, for pinning, and the part for received bytes. Once, before the first operation.
+    pub(crate) fn attach(&mut self, id: ShardId, arena: &Arena, received: &Arena) {
         assert_eq!(id, self.seat.id, "a shard has the ring of its own seat");
         assert!(self.memory.is_none(), "a driver serves one arena");
         let registered = Registered::new(&mut self.ring, arena, self.options.register_buffers);
-        self.memory = Some(Memory { arena: arena.clone(), registered });
+        self.memory = Some(Memory { arena: arena.clone(), received: received.clone(), registered });
     }
 
     pub fn id(&self) -> ShardId {

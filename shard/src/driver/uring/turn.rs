@@ -107,7 +107,7 @@ impl Uring {
     fn refill(&mut self) {
         let Some(memory) = &mut self.memory else { return };
         if !self.provided.is_full() {
-            self.provided.refill(&memory.arena);
+            self.provided.refill(&memory.received);
         }
         if memory.arena.has_new_slabs() {
             for slab in memory.registered.to_touch(&memory.arena) {
