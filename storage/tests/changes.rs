@@ -4,7 +4,7 @@ mod world;
 
 use base::{LeaderEpoch, Offset};
 use sim::io::Crash;
-use storage::{Durability, EpochEnd, Log, LogConfig, ShardStore, StoreConfig};
+use storage::{Durability, EpochEnd, Log, LogConfig, ShardStore, Status, StoreConfig};
 use world::{Machine, batch, log_id, options, read_all, small};
 
 /// What a change is done to: one log of 30 batches of one record in several segments.
@@ -231,6 +231,53 @@ fn a_log_moves_to_another_shard_and_is_always_on_one() {
             },
         );
     }
+}
+
+/// Takes a log from one shard to another, all steps of it.
+fn move_log(machine: &mut Machine, stores: &[ShardStore], from: usize, to: usize) -> Log {
+    let (old, new) = (stores[from].clone(), stores[to].clone());
+    let handed = machine.run(from, async move { old.hand_over(log_id(0)).await.unwrap() }).unwrap();
+    let placement = handed.placement();
+    let log = machine.run(to, async move { new.take_over(handed).await.unwrap() }).unwrap();
+    let old = stores[from].clone();
+    machine.run(from, async move { old.forget_moved(log_id(0), placement).await.unwrap() }).unwrap();
+    log
+}
+
+#[test]
+fn what_a_shard_has_read_of_a_log_does_not_outlive_a_move_or_a_removal() {
+    let mut machine = Machine::new(31, small);
+    let (stores, _) = machine.start(2).unwrap();
+    let log = machine.create(0, &stores[0], 0, config()).unwrap();
+    machine.run(0, async move { fill(&log, 0..BATCHES).await }).unwrap();
+    machine.crash(Crash::Kill);
+    // After a start nothing is in memory: what is read comes from the segments, and is kept.
+    let (stores, _) = machine.start(2).unwrap();
+    let log = stores[0].log(log_id(0)).unwrap();
+    assert_eq!(found_tags(&mut machine, &log), (0..BATCHES).collect::<Vec<_>>());
+    let log = move_log(&mut machine, &stores, 0, 1);
+    machine
+        .run(1, async move {
+            log.truncate_to(Offset(3)).await.unwrap();
+            fill(&log, 100..127).await;
+        })
+        .unwrap();
+    let log = move_log(&mut machine, &stores, 1, 0);
+    let expected: Vec<u64> = (0..3).chain(100..127).collect();
+    assert_eq!(found_tags(&mut machine, &log), expected);
+    // The same id, as a replica that leaves its broker and comes back has it.
+    let store = stores[0].clone();
+    let log = machine.run(0, async move {
+        store.remove_log(log_id(0)).await.unwrap();
+        let log = store.create_log("orders", log_id(0), config()).await.unwrap();
+        fill(&log, 200..230).await;
+        log
+    });
+    let log = log.unwrap();
+    move_log(&mut machine, &stores, 0, 1);
+    let back = move_log(&mut machine, &stores, 1, 0);
+    assert_eq!(log.status(), Status::Gone);
+    assert_eq!(found_tags(&mut machine, &back), (200..230).collect::<Vec<_>>());
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub(crate) struct LogState {
     /// Disk space reserved for what is not destaged.
     pub(crate) reserved_bytes: u64,
     pub(crate) waiters: Waiters,
-    /// Truncations so far: what was read from disk before one is not used after it.
+    /// A new one after each truncation, and for each log that the store opens: what was read from disk under another is not used.
     pub(crate) generation: u32,
     /// Differs from `record`.
     pub(crate) dirty: bool,

@@ -307,7 +307,7 @@ impl Log {
         state.allocated.push((base, kept.meta.bytes));
         state.open.retain(|segment| segment.meta.base_offset < base && segment.meta.end_offset <= end);
         state.open.push(kept);
-        state.forget_above(end);
+        state.forget_above(end, self.0.core.next_generation());
         state.durable_address = state.tail.end().0;
         self.0.core.settle_reserved(&mut state);
         let wakers = state.waiters.lost_above(end, Lost::Truncated);
@@ -350,7 +350,7 @@ impl Log {
 }
 
 impl LogState {
-    fn forget_above(&mut self, end: Offset) {
+    fn forget_above(&mut self, end: Offset, generation: u32) {
         self.end = end;
         self.start = self.start.min(end);
         self.held_end = end;
@@ -359,7 +359,7 @@ impl LogState {
         self.epochs.truncate_from_end(end);
         // As in replay: where it becomes inexact the table knows less, never more.
         let _exact = self.producers.truncate(end);
-        self.generation = self.generation.wrapping_add(1);
+        self.generation = generation;
         self.cursors.borrow_mut().clear();
         self.prefix_needed = true;
         self.pending = None;

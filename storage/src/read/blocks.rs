@@ -31,7 +31,7 @@ pub struct BlockFile {
     pub key: FileKey,
     /// The log's directory.
     pub dir: Rc<Path>,
-    /// Counts the truncations of the log: what was read before one is not used after it.
+    /// Changes with each truncation of the log, and when it leaves the store and comes back: what was read before is not used after.
     pub generation: u32,
     /// The bytes that are known to stand in the file.
     pub readable_bytes: u64,

@@ -77,6 +77,8 @@ pub(crate) struct StoreCore {
     pub(crate) space_announced: Cell<SpaceState>,
     pub(crate) destage_line: DestageLine,
     pub(crate) trash: Trash,
+    /// Numbers given to logs as they are opened or cut: what was read of one never passes for what is there later.
+    pub(crate) generations: Cell<u32>,
     /// Segments whose indexes readers found not to fit.
     pub(crate) damaged_indexes: RefCell<BTreeSet<(LogId, Offset)>>,
     pub(crate) destage_wanted: Event,
@@ -189,6 +191,12 @@ impl StoreCore {
         while self.durable_entries.get() < upto {
             self.committed.wait().await;
         }
+    }
+
+    /// A generation that no log of this store has had.
+    pub(crate) fn next_generation(&self) -> u32 {
+        self.generations.set(self.generations.get().wrapping_add(1));
+        self.generations.get()
     }
 
     pub(crate) fn log(&self, id: LogId) -> Option<Log> {

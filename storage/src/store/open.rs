@@ -93,6 +93,7 @@ fn new_core(
         space_announced: Cell::new(SpaceState::Ok),
         destage_line: destage::DestageLine::default(),
         trash: trash::Trash::new(shard.clone()),
+        generations: Cell::new(0),
         damaged_indexes: RefCell::default(),
         destage_wanted: Event::new(),
         // Both copies are the same now: either may go first.
@@ -185,7 +186,7 @@ pub(super) async fn new_log(core: &Rc<StoreCore>, mut record: LogRecord, config:
         promised: 0,
         reserved_bytes: 0,
         waiters: Waiters::default(),
-        generation: 0,
+        generation: core.next_generation(),
         dirty: false,
         record: encoded,
         destage_since: None,
