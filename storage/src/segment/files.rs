@@ -50,8 +50,12 @@ struct State {
 }
 
 enum Slot {
-    Opening(Event),
-    Open { file: File, used: u64 },
+    /// Somebody opens it; the number tells openings apart.
+    Opening(u64, Event),
+    Open {
+        file: File,
+        used: u64,
+    },
 }
 
 impl State {
@@ -75,10 +79,13 @@ impl State {
     }
 
     fn remove(&mut self, key: &FileKey) {
-        if let Some(Slot::Open { used, .. }) = self.slots.get(key) {
-            self.order.remove(used);
-            self.slots.remove(key);
+        if let Some(Slot::Open { used, .. }) = self.slots.remove(key) {
+            self.order.remove(&used);
         }
+    }
+
+    fn is_opening(&self, key: &FileKey, number: u64) -> bool {
+        matches!(self.slots.get(key), Some(Slot::Opening(of, _)) if *of == number)
     }
 }
 
@@ -86,13 +93,14 @@ impl State {
 struct Opening<'a> {
     table: &'a FileTable,
     key: FileKey,
+    number: u64,
     done: Event,
 }
 
 impl Drop for Opening<'_> {
     fn drop(&mut self) {
         let mut state = self.table.state.borrow_mut();
-        if matches!(state.slots.get(&self.key), Some(Slot::Opening(_))) {
+        if state.is_opening(&self.key, self.number) {
             state.slots.remove(&self.key);
         }
         self.done.notify_all();
@@ -116,7 +124,7 @@ impl FileTable {
                     return Ok(file);
                 }
                 match state.slots.get(&key) {
-                    Some(Slot::Opening(done)) => Some(done.wait()),
+                    Some(Slot::Opening(_, done)) => Some(done.wait()),
                     _ => None,
                 }
             };
@@ -129,16 +137,28 @@ impl FileTable {
 
     async fn open_new(&self, key: FileKey, dir: &Path) -> io::Result<File> {
         let done = Event::new();
-        self.state.borrow_mut().slots.insert(key, Slot::Opening(done.clone()));
-        let opening = Opening { table: self, key, done };
+        let number = {
+            let mut state = self.state.borrow_mut();
+            state.tick += 1;
+            let number = state.tick;
+            state.slots.insert(key, Slot::Opening(number, done.clone()));
+            number
+        };
+        let opening = Opening { table: self, key, number, done };
         let options = OpenOptions { read: true, direct: true, ..OpenOptions::default() };
         let file = self.shard.fs().open(key.path(dir), options).await?;
-        self.state.borrow_mut().insert(key, file.clone());
+        {
+            let mut state = self.state.borrow_mut();
+            // Forgotten meanwhile: under this name another file may stand by now.
+            if state.is_opening(&key, number) {
+                state.insert(key, file.clone());
+            }
+        }
         drop(opening);
         Ok(file)
     }
 
-    /// The segment is going away: its handles here are closed.
+    /// The segment is going away: its handles here are closed, and those of openings under way are not kept.
     pub fn forget(&self, log: LogId, segment: Offset) {
         let mut state = self.state.borrow_mut();
         FileKind::ALL.into_iter().for_each(|kind| state.remove(&FileKey { log, segment, kind }));
@@ -153,5 +173,37 @@ impl FileTable {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::disk::Disk;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    #[test]
+    fn what_is_forgotten_while_it_is_opened_is_not_kept() {
+        let disk = Disk::default();
+        let shard = disk.shard(1 << 20);
+        let key = FileKey { log: LogId::default(), segment: Offset(0), kind: FileKind::Log };
+        disk.put(key.path(Path::new("/log")), vec![1; 10]);
+        let table = FileTable::new(shard.clone(), 4);
+        shard.run(async move {
+            let mut first = pin!(table.open(key, Path::new("/log")));
+            std::future::poll_fn(|context| {
+                assert!(first.as_mut().poll(context).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            table.forget(key.log, key.segment);
+            // Another file under the same name: its opening is one of its own.
+            let second = table.open(key, Path::new("/log"));
+            first.await.unwrap();
+            assert!(table.is_empty());
+            second.await.unwrap();
+            assert_eq!(table.len(), 1);
+        });
     }
 }
