@@ -4,7 +4,7 @@ mod world;
 
 use base::{LeaderEpoch, Offset};
 use sim::io::Crash;
-use storage::{Durability, EpochEnd, Log, LogConfig, ShardStore, Status, StoreConfig};
+use storage::{AppendError, Durability, EpochEnd, Log, LogConfig, ShardStore, Status, StoreConfig, StoreError};
 use world::{Machine, batch, log_id, options, read_all, small};
 
 /// What a change is done to: one log of 30 batches of one record in several segments.
@@ -278,6 +278,48 @@ fn what_a_shard_has_read_of_a_log_does_not_outlive_a_move_or_a_removal() {
     let back = move_log(&mut machine, &stores, 1, 0);
     assert_eq!(log.status(), Status::Gone);
     assert_eq!(found_tags(&mut machine, &back), (200..230).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_move_that_is_refused_leaves_the_log_where_it_was() {
+    let mut machine = Machine::new(32, small);
+    let (stores, _) = machine.start(2).unwrap();
+    let log = machine.create(0, &stores[0], 0, config()).unwrap();
+    let (old, new) = (stores[0].clone(), stores[1].clone());
+    let moved = machine.run(0, async move {
+        fill(&log, 0..5).await;
+        let handed = old.hand_over(log_id(0)).await.unwrap();
+        assert!(matches!(old.hand_over(log_id(0)).await, Err(StoreError::Busy)));
+        assert!(matches!(old.remove_log(log_id(0)).await, Err(StoreError::Busy)));
+        assert!(matches!(log.append(&batch(5, 1, 900, None), options(2)), Err(AppendError::Busy)));
+        old.take_back(log_id(0)).unwrap();
+        fill(&log, 5..10).await;
+        assert!(matches!(old.forget_moved(log_id(0), handed.placement()).await, Err(StoreError::Busy)));
+        assert!(matches!(old.take_over(handed).await, Err(StoreError::Exists)));
+        old.hand_over(log_id(0)).await.unwrap()
+    });
+    let handed = moved.unwrap();
+    let log = machine.run(1, async move { new.take_over(handed).await.unwrap() }).unwrap();
+    assert_eq!(machine.read_all(1, &log).unwrap().len(), 10);
+}
+
+#[test]
+fn on_a_full_disk_a_log_is_not_handed_over_and_stays_online() {
+    let mut machine = Machine::new(33, small);
+    let (stores, _) = machine.start(2).unwrap();
+    let log = machine.create(0, &stores[0], 0, config()).unwrap();
+    let used = machine.world.state().machine(machine.id).disk.used_bytes();
+    machine.world.state().machine(machine.id).disk.set_capacity(used);
+    let (store, full) = (stores[0].clone(), log.clone());
+    let refused = machine.run(0, async move {
+        fill(&full, 0..BATCHES).await;
+        store.hand_over(log_id(0)).await.map(|handed| handed.id())
+    });
+    assert!(matches!(refused, Some(Err(StoreError::DiskFull))), "{refused:?}");
+    assert_eq!(log.status(), Status::Online);
+    machine.world.state().machine(machine.id).disk.set_capacity(world::DISK_BYTES);
+    let log = move_log(&mut machine, &stores, 0, 1);
+    assert_eq!(machine.read_all(1, &log).unwrap().len() as u64, BATCHES);
 }
 
 #[test]

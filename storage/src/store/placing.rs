@@ -10,7 +10,7 @@ use std::rc::Rc;
 use base::PlacementEpoch;
 
 use super::core::StoreCore;
-use super::destage::destage;
+use super::destage::{DestageError, destage};
 use super::{ShardStore, StoreError, open};
 use crate::config::{LogConfig, LogId};
 use crate::journal::codec::Control;
@@ -42,7 +42,7 @@ impl ShardStore {
     /// Parks a log and makes all of it durable in its files. Until it is forgotten here it is still this shard's.
     ///
     /// # Errors
-    /// It is not online, or its files fail.
+    /// It is not online, its files fail, or the disk is full: but for files that failed, it goes on as before.
     pub async fn hand_over(&self, id: LogId) -> Result<HandedLog, StoreError> {
         let core = self.core.clone();
         self.change(async move { hand_over(&core, id).await }).await
@@ -91,7 +91,10 @@ async fn hand_over(core: &Rc<StoreCore>, id: LogId) -> Result<HandedLog, StoreEr
     }
     let parked = async {
         core.drain().await;
-        destage(core, &log, Address(u64::MAX)).await.map_err(|_| StoreError::Offline)?;
+        destage(core, &log, Address(u64::MAX)).await.map_err(|error| match error {
+            DestageError::Full => StoreError::DiskFull,
+            DestageError::Failed => StoreError::Offline,
+        })?;
         // A checkpoint finishes sealed segments and indexes and syncs everything; only then is the record true without a journal.
         let checkpointed = super::checkpoint::checkpoint(core).await;
         checkpointed.map_err(StoreError::from)
@@ -101,6 +104,8 @@ async fn hand_over(core: &Rc<StoreCore>, id: LogId) -> Result<HandedLog, StoreEr
         if state.status == Status::Parked {
             state.status = Status::Online;
         }
+        drop(state);
+        log.0.changed.notify_all();
         return Err(error);
     }
     let state = log.0.state.borrow();
