@@ -41,6 +41,8 @@ impl std::error::Error for ReplayError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EntryCounts {
     pub appends: u64,
+    /// Those of them whose bytes stand behind the entries, in blocks of their own.
+    pub appends_apart: u64,
     pub block_prefixes: u64,
     pub creations: u64,
     pub removals: u64,
@@ -77,6 +79,7 @@ impl EntryCounts {
 
     pub(super) fn add(&mut self, other: &Self) {
         self.appends += other.appends;
+        self.appends_apart += other.appends_apart;
         self.block_prefixes += other.block_prefixes;
         self.creations += other.creations;
         self.removals += other.removals;
@@ -128,6 +131,7 @@ impl ShardReplay {
             let ending = |bytes: &[u8]| Source { file: at.file, offset: end - bytes.len() as u64 };
             let (log, applied) = match entry {
                 Entry::Append { at: place, bytes } => {
+                    self.counts.appends_apart += u64::from(entries.bytes_end() > head.payload_bytes as usize);
                     self.appended_bytes += bytes.len() as u64;
                     let append = |log: &mut LogReplay| log.append(&place, bytes, ending(bytes), now);
                     (place.log, self.on(place.log, append))
