@@ -355,6 +355,40 @@ fn other_shard_counts_find_every_log_once() {
     }
 }
 
+#[test]
+fn a_removed_log_does_not_come_back_with_the_directory_of_its_shard() {
+    for seed in 0..6 {
+        for cut in 1.. {
+            let mut machine = Machine::new(seed * 1_000 + cut, small);
+            let (stores, _) = machine.start(2).unwrap();
+            let log = machine.create(1, &stores[1], 0, config()).unwrap();
+            let store = stores[1].clone();
+            let removed = async move {
+                // Twice, so that both copies of the manifest know of it.
+                for tag in 0..2 {
+                    fill(&log, tag..tag + 1).await;
+                    store.checkpoint().await.unwrap();
+                }
+                store.remove_log(log_id(0)).await.unwrap();
+            };
+            machine.run(1, removed).unwrap();
+            machine.crash(Crash::Kill);
+            machine.boot(1);
+            machine.world.crash_after(machine.id, cut, Crash::PowerLoss);
+            let done = machine.recover(1).is_some();
+            machine.world.spare(machine.id);
+            if machine.world.is_up(machine.id) {
+                machine.crash(Crash::PowerLoss);
+            }
+            let (stores, _) = machine.start(1).unwrap();
+            assert!(stores[0].log(log_id(0)).is_none(), "seed {seed}, cut {cut}");
+            if done {
+                break;
+            }
+        }
+    }
+}
+
 fn replicas(shard: base::ShardId) -> StoreConfig {
     StoreConfig { durability: Durability::Replicas, ..small(shard) }
 }

@@ -30,7 +30,9 @@ pub(super) async fn commit(
     // From here on every log has its record in a manifest of the new generation, under the highest epoch.
     for &old in dirs.iter().filter(|dir| dir.0 >= config.shards) {
         if context.images.iter().any(|image| image.shard == old) {
-            Generation::begin(context, old, Vec::new()).await?;
+            let generation = Generation::begin(context, old, Vec::new()).await?;
+            // Both copies at once: of names that are removed a power cut may bring back either.
+            generation.finish().await?;
         }
         retire(shard, &config.data_dir, old).await?;
     }
@@ -90,7 +92,7 @@ impl Generation {
     }
 }
 
-/// Removes the directory of a shard that no longer exists; its newest manifest already says that it owns nothing. Journals go
+/// Removes the directory of a shard that no longer exists; both copies of its manifest already say that it owns nothing. Journals go
 /// first: without a manifest they would be taken for a loss.
 async fn retire(shard: &Shard, data_dir: &Path, of: ShardId) -> Result<(), RecoverError> {
     let (fs, dir) = (shard.fs(), paths::shard_dir(data_dir, of));
