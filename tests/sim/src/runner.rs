@@ -22,6 +22,8 @@ pub struct Simulation {
     /// What each run of all seeds must have met.
     pub must_meet: &'static [&'static str],
     pub fresh_seeds: u64,
+    /// At least so many operations of clients in each seed.
+    pub operations_min: u64,
 }
 
 /// What one seed did.
@@ -82,12 +84,19 @@ pub fn run_all(simulation: &Simulation, pinned_list: &str) {
     println!("sim {}: {} pinned seeds, {count} fresh ones from SIM_BASE={base}", simulation.name, pinned.len());
     let started = Instant::now();
     let mut total = Report::default();
-    let (mut seeds_done, mut failures) = (0, 0);
+    let (mut seeds_done, mut failures, mut operations_least) = (0, 0, u64::MAX);
     for seed in pinned.iter().copied().chain((0..count).map(|index| base.wrapping_add(index))) {
         let (report, _, failed) = run_seed(simulation, seed, false);
         seeds_done += 1;
         total.operations += report.operations;
         total.register.merge(&report.register);
+        assert!(
+            failed.is_some() || report.operations >= simulation.operations_min,
+            "{}, seed {seed}: only {} operations of clients",
+            simulation.name,
+            report.operations
+        );
+        operations_least = operations_least.min(report.operations);
         if let Some(failed) = failed {
             let name = simulation.name;
             println!("sim {name}: FAILED after {seeds_done} seeds: SIM_SEED={seed} cargo test -p sim --test {name}");
@@ -100,7 +109,7 @@ pub fn run_all(simulation: &Simulation, pinned_list: &str) {
     }
     let seconds = started.elapsed().as_secs_f64();
     println!(
-        "sim {}: {seeds_done} seeds, {} operations of clients ({} a seed), {seconds:.1} s, {:.0} operations/s",
+        "sim {}: {seeds_done} seeds, {} operations of clients ({} a seed, at least {operations_least}), {seconds:.1} s, {:.0} operations/s",
         simulation.name,
         total.operations,
         total.operations / seeds_done.max(1),

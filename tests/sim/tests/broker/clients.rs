@@ -104,7 +104,10 @@ impl Client {
                         Exchange::Answered => {}
                         Exchange::Again => self.pause(50).await,
                         Exchange::Reconnect => match self.connect().await {
-                            Some(fresh) => connection = fresh,
+                            Some(fresh) => {
+                                connection = fresh;
+                                self.model.borrow_mut().register.hit("produce sent again");
+                            }
                             None => break 'partition,
                         },
                         Exchange::Over => continue 'partition,
@@ -186,6 +189,9 @@ impl Client {
         let (mut in_order, mut outcome) = (true, Exchange::Answered);
         if answers.len() < unanswered.len() {
             outcome = Exchange::Reconnect;
+        }
+        if answers.len() > 1 {
+            self.model.borrow_mut().register.hit("produce pipelined");
         }
         for answer in answers {
             let reply = match answer.wait().await {
@@ -359,11 +365,10 @@ impl Client {
                     let live = model.topics.iter().filter(|topic| topic.life == Life::Live).count();
                     (live, live >= topics_max && model.below(3) == 0)
                 };
-                if self.model.borrow_mut().begin() {
+                if (delete || live < topics_max) && self.model.borrow_mut().begin() {
                     let alive = match delete {
                         true => self.delete(&connection).await,
-                        false if live < topics_max => self.create(&connection).await,
-                        false => true,
+                        false => self.create(&connection).await,
                     };
                     if !alive {
                         self.resolve().await;
@@ -403,6 +408,7 @@ impl Client {
             Some((ErrorCode::None, id)) => {
                 model.topics[index].id = Some(id);
                 model.topics[index].life = Life::Live;
+                model.recreated |= model.topics[..index].iter().any(|topic| topic.name == name);
                 true
             }
             Some((ErrorCode::RequestTimedOut | ErrorCode::KafkaStorageError, _)) | None => false,

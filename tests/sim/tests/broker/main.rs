@@ -26,8 +26,9 @@ use model::{Life, Model};
 use node::Started;
 
 const DISK_BYTES: u64 = 256 << 20;
-/// So many operations of clients in each seed, a few more or less.
+/// So many operations of clients in each seed, a few more or less, and never fewer than the second.
 const OPERATIONS: u64 = 2_200;
+const OPERATIONS_MIN: u64 = 2_000;
 const TOPICS: usize = 4;
 const PRODUCERS: u32 = 8;
 const READERS: u32 = 4;
@@ -39,16 +40,28 @@ const MUST_MEET: &[&str] = &[
     "crash: power loss",
     "crash: torn page",
     "crash in recovery",
+    "crash in recovery, twice",
+    "crash under clients",
     "restart with more shards",
     "restart with fewer shards",
+    "restart after a topic was deleted and created again",
+    "round on four shards",
     "connection reset",
     "partitioned network",
+    "produce pipelined",
+    "produce sent again",
     "topic deleted",
     "topic created again under its name",
     "records read",
 ];
 
-const BROKER: Simulation = Simulation { name: "broker", run: run_broker, must_meet: MUST_MEET, fresh_seeds: 200 };
+const BROKER: Simulation = Simulation {
+    name: "broker",
+    run: run_broker,
+    must_meet: MUST_MEET,
+    fresh_seeds: 200,
+    operations_min: OPERATIONS_MIN,
+};
 
 struct Run<'a> {
     world: &'a mut World,
@@ -129,6 +142,16 @@ impl Run<'_> {
     /// Starts the broker until it comes through; it may be crashed on the way, more than once.
     fn start(&mut self, shards: u16) -> Result<(), Failure> {
         let mut crashes = [0, 0, 1, 2][self.random.below(4) as usize];
+        let mut crashed = 0;
+        {
+            let mut model = self.model.borrow_mut();
+            if std::mem::take(&mut model.recreated) {
+                model.register.hit("restart after a topic was deleted and created again");
+            }
+            if shards == 4 {
+                model.register.hit("round on four shards");
+            }
+        }
         loop {
             let (at, how, broker) = (1 + self.random.below(250), self.crash_kind(), self.broker);
             let crash = |world: &mut World| {
@@ -143,7 +166,9 @@ impl Run<'_> {
                 }
                 Started::Crashed => {
                     crashes -= 1;
-                    self.model.borrow_mut().register.hit("crash in recovery");
+                    crashed += 1;
+                    let what = if crashed > 1 { "crash in recovery, twice" } else { "crash in recovery" };
+                    self.model.borrow_mut().register.hit(what);
                 }
                 Started::Refused(why) => return Err(Failure::Judged(format!("the broker does not start: {why}"))),
             }
@@ -187,6 +212,7 @@ impl Run<'_> {
                 self.world.spare(self.broker);
                 return Ok(());
             }
+            self.model.borrow_mut().register.hit("crash under clients");
             crashes = crashes.saturating_sub(1);
             let shards = 1 + self.random.below(4) as u16;
             self.start(shards)?;

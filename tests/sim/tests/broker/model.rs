@@ -35,6 +35,8 @@ pub struct Model {
     pub budget: u64,
     /// Clients that have not ended.
     pub working: u32,
+    /// A topic was deleted and created again under its name since the broker was started last.
+    pub recreated: bool,
     next_tag: u64,
     next_name: u64,
 }
@@ -49,6 +51,7 @@ impl Model {
             operations: 0,
             budget: 0,
             working: 0,
+            recreated: false,
             next_tag: 0,
             next_name: 0,
         }

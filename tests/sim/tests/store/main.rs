@@ -83,7 +83,13 @@ const MUST_MEET: &[&str] = &[
     "weather: clock set",
 ];
 
-const STORE: Simulation = Simulation { name: "store", run: run_store, must_meet: MUST_MEET, fresh_seeds: 200 };
+const STORE: Simulation = Simulation {
+    name: "store",
+    run: run_store,
+    must_meet: MUST_MEET,
+    fresh_seeds: 200,
+    operations_min: OPERATIONS,
+};
 
 /// One seed: several runs of one process, on one disk.
 fn run_store(world: &mut World, report: &mut Report, seed: u64) -> Result<(), Failure> {
