@@ -110,7 +110,10 @@ impl Bench {
         self.count();
         match self.store.create_log(&topic, id, config).await {
             Ok(log) => {
-                self.model.borrow_mut().logs[index].life = Life::Live;
+                let mut model = self.model.borrow_mut();
+                model.logs[index].life = Life::Live;
+                model.logs[index].owner = Some(self.shard.id());
+                drop(model);
                 self.logs.borrow_mut().push((index, log));
             }
             Err(error) => self.refused_change(index, "creation", &error),
@@ -121,15 +124,22 @@ impl Bench {
         let id = log.id();
         {
             let mut model = self.model.borrow_mut();
+            if model.logs[index].left.iter().any(|left| left.forgetting) {
+                return;
+            }
             model.logs[index].life = Life::Removing;
         }
         self.count();
         self.logs.borrow_mut().retain(|(other, _)| *other != index);
+        self.forget_everywhere(index).await;
         match self.store.remove_log(id).await {
             Ok(()) => {
                 let mut model = self.model.borrow_mut();
                 model.logs[index].life = Life::Gone;
                 model.register.hit("removed");
+                if !model.logs[index].homes.is_empty() {
+                    model.register.hit("removed after a move");
+                }
             }
             Err(error) => self.refused_change(index, "removal", &error),
         }
@@ -141,7 +151,7 @@ impl Bench {
 
     /// A change failed, as it may while files fail or the disk is full. Whether it was made nobody knows: the log is left alone until
     /// the next start.
-    fn refused_change(&self, index: usize, what: &str, error: &StoreError) {
+    pub fn refused_change(&self, index: usize, what: &str, error: &StoreError) {
         let mut model = self.model.borrow_mut();
         let is_due = match error {
             StoreError::Offline | StoreError::Io { .. } => model.faulty || model.full,

@@ -5,6 +5,7 @@
 
 mod changes;
 mod model;
+mod moves;
 mod rot;
 mod session;
 mod weather;
@@ -36,6 +37,9 @@ const MUST_MEET: &[&str] = &[
     "closed cleanly",
     "crash in recovery",
     "crash in recovery, twice",
+    "crash with a move open",
+    "crash with a moved log not forgotten",
+    "crash with a moved log not forgotten, and appended to since",
     "crash: kill",
     "crash: lost length",
     "crash: lost name",
@@ -54,6 +58,12 @@ const MUST_MEET: &[&str] = &[
     "durability: disk",
     "durability: replicas",
     "gap refused",
+    "hand-over refused: disk full",
+    "move refused: not forgotten there",
+    "move taken back",
+    "moved back to a shard",
+    "moved between shards",
+    "moved log forgotten",
     "process aborted itself",
     "read refused: files failed",
     "recovery: adopted epochs replayed",
@@ -65,6 +75,7 @@ const MUST_MEET: &[&str] = &[
     "recovery: files trashed",
     "recovery: logs moved to another shard",
     "recovery: moved starts replayed",
+    "recovery: placements replayed",
     "recovery: removals replayed",
     "recovery: rolled segments replayed",
     "recovery: second manifest copy won",
@@ -74,6 +85,7 @@ const MUST_MEET: &[&str] = &[
     "recovery: unacknowledged changes lost",
     "recovery: unknown logs trashed",
     "removed",
+    "removed after a move",
     "restart with fewer shards",
     "restart with more shards",
     "rot: a read was refused",
@@ -83,13 +95,8 @@ const MUST_MEET: &[&str] = &[
     "weather: clock set",
 ];
 
-const STORE: Simulation = Simulation {
-    name: "store",
-    run: run_store,
-    must_meet: MUST_MEET,
-    fresh_seeds: 200,
-    operations_min: OPERATIONS,
-};
+const STORE: Simulation =
+    Simulation { name: "store", run: run_store, must_meet: MUST_MEET, fresh_seeds: 200, operations_min: OPERATIONS };
 
 /// One seed: several runs of one process, on one disk.
 fn run_store(world: &mut World, report: &mut Report, seed: u64) -> Result<(), Failure> {

@@ -1,13 +1,14 @@
 //! What the clients of the simulated store know: their logs, their producers, what was acknowledged. It outlives every crash.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::{PartitionIndex, Random, Uuid, WallTime};
+use base::{PartitionIndex, PlacementEpoch, Random, ShardId, Uuid, WallTime};
 use sim::batches::{Mark, Recipe, Stamp};
 use sim::faults::Register;
 use sim::judge::{ChangeId, History};
 use storage::LogId;
 
+use crate::moves::Left;
 use crate::session::Setup;
 
 /// Where a log is in its life, as its clients know.
@@ -58,6 +59,16 @@ pub struct LogModel {
     pub segment_bytes: u64,
     /// Counts truncations, so that a read that was overtaken by one is not judged.
     pub cuts: u64,
+    /// Its shard, where that is certain.
+    pub owner: Option<ShardId>,
+    /// On its way to another shard.
+    pub moving: bool,
+    /// Counts moves, those that came to nothing too.
+    pub moves: u64,
+    /// Shards that have a record of an earlier stay: they must forget it before the log may be removed.
+    pub left: Vec<Left>,
+    /// Where it has been since the process started.
+    pub homes: BTreeSet<ShardId>,
 }
 
 impl LogModel {
@@ -143,6 +154,8 @@ pub struct Model {
     pub faulty: bool,
     /// In this run of the process the disk is full, or was.
     pub full: bool,
+    /// The stores are being closed.
+    pub closing: bool,
     /// Operations that may still be begun in this round.
     pub budget: u64,
     /// Workers that have not ended.
@@ -170,6 +183,7 @@ impl Model {
             operations: 0,
             faulty: false,
             full: false,
+            closing: false,
             budget: 0,
             working: 0,
             waiting: 0,
@@ -220,6 +234,11 @@ impl Model {
             retention: self.random.chance(1, 6),
             segment_bytes: [32 << 10, 64 << 10, 256 << 10, 1 << 20][self.random.below(4) as usize],
             cuts: 0,
+            owner: None,
+            moving: false,
+            moves: 0,
+            left: Vec::new(),
+            homes: BTreeSet::new(),
         });
         self.logs.len() - 1
     }
@@ -241,10 +260,37 @@ impl Model {
         self.waiting = 0;
         self.faulty = false;
         self.full = false;
+        self.closing = false;
         for log in &mut self.logs {
             log.busy = false;
             log.unsure = false;
+            log.moving = false;
+            log.left.clear();
+            log.homes.clear();
         }
+    }
+
+    /// The process was crashed: what it was in the middle of.
+    pub fn note_crash(&mut self) {
+        for log in self.logs.iter().filter(|log| log.life != Life::Gone) {
+            if log.moving {
+                self.register.hit("crash with a move open");
+            }
+            if !log.left.is_empty() {
+                self.register.hit("crash with a moved log not forgotten");
+            }
+            if log.left.iter().any(|left| log.history.settled_end() > left.end) {
+                self.register.hit("crash with a moved log not forgotten, and appended to since");
+            }
+        }
+    }
+
+    /// The epoch with which a shard that a log has left is to forget it, if it is not doing so already.
+    pub fn begin_to_forget(&mut self, index: usize, shard: ShardId) -> Option<PlacementEpoch> {
+        let left = &mut self.logs[index].left;
+        let left = left.iter_mut().find(|left| left.shard == shard && !left.forgetting)?;
+        left.forgetting = true;
+        Some(left.placement)
     }
 
     /// What a recovered log must be, given what a reader found in it.

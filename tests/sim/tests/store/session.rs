@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::{Offset, Random, ShardId};
-use shard::{Class, Shard, ShardOptions};
+use shard::{Class, MeshBounds, Shard, ShardOptions, mesh};
 use sim::batches::{Mark, split};
 use sim::faults::Register;
 use sim::seat::{MachineId, Seat};
@@ -17,6 +17,7 @@ use storage::{
 };
 
 use crate::model::{Life, Model};
+use crate::moves::serve;
 use crate::weather::Weather;
 use crate::work::{Bench, log_config, worker};
 
@@ -160,9 +161,11 @@ pub fn start(
         Ended::Done(stores) => stores,
     };
     let mut benches = Vec::new();
-    for (shard, store) in shards.into_iter().zip(stores) {
+    let seats = mesh(shards.len() as u16, MeshBounds::default());
+    for ((shard, seat), store) in shards.into_iter().zip(seats).zip(stores) {
+        let mesh = seat.attach(&shard);
         match store {
-            Ok(store) => benches.push(Bench { shard, store, model: model.clone(), logs: Rc::default() }),
+            Ok(store) => benches.push(Bench { shard, store, mesh, model: model.clone(), logs: Rc::default() }),
             Err(error) => return Ok(Ended::Done(Err(format!("a store did not open: {error}")))),
         }
     }
@@ -247,6 +250,13 @@ impl Session {
                 (Life::Creating | Life::Removing, _) => log.life = if exists { Life::Live } else { Life::Gone },
                 _ => {}
             }
+            // A log stays where it is while that shard exists.
+            let found = owners.get(&index).copied();
+            let owner = log.owner.filter(|owner| usize::from(owner.0) < self.benches.len());
+            if let (Some(owner), Some(found)) = (owner, found.filter(|found| Some(*found) != owner)) {
+                return Err(Failure::Judged(format!("log {} is on shard {found}, not on {owner}", log.id)));
+            }
+            log.owner = found;
         }
         Ok(())
     }
@@ -266,6 +276,7 @@ impl Session {
             model.working = WORKERS * self.benches.len() as u32;
         }
         for bench in &self.benches {
+            drop(bench.shard.spawn(Class::Latency, bench.shard.account("moves"), serve(bench.clone())));
             for _ in 0..WORKERS {
                 drop(bench.shard.spawn(Class::Latency, bench.shard.account("client"), worker(bench.clone())));
             }
@@ -288,6 +299,7 @@ impl Session {
         }
         self.run_while(world, model, |_, model| model.working > 0 || model.waiting > 0)?;
         if !world.is_up(self.machine) {
+            model.borrow_mut().note_crash();
             model.borrow_mut().process_ended();
             return Ok(Ended::Crashed);
         }
@@ -341,6 +353,9 @@ impl Session {
             let (store, shard) = (bench.store.clone(), bench.shard.clone());
             (shard, async move { store.close().await })
         };
+        if let Some(bench) = self.benches.first() {
+            bench.model.borrow_mut().closing = true;
+        }
         match all(world, self.machine, self.benches.iter().map(close).collect())? {
             Ended::Crashed => Ok(Ended::Crashed),
             Ended::Done(results) => match results.into_iter().find_map(Result::err) {
@@ -369,6 +384,7 @@ fn note_report(register: &mut Register, report: &RecoveryReport) {
     register.add("recovery: block prefixes restored", report.entries.block_prefixes);
     register.add("recovery: creations replayed", report.entries.creations);
     register.add("recovery: removals replayed", report.entries.removals);
+    register.add("recovery: placements replayed", report.entries.placements);
     register.add("recovery: truncations replayed", report.entries.truncations);
     register.add("recovery: moved starts replayed", report.entries.starts_moved);
     register.add("recovery: adopted epochs replayed", report.entries.epochs_adopted);

@@ -5,12 +5,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::{LeaderEpoch, Offset};
-use shard::{Class, Shard};
+use shard::{Class, Mesh, Shard};
 use sim::batches::{Mark, Recipe, placed, split};
 use sim::judge::ChangeId;
 use storage::{AppendError, AppendOptions, Durable, Log, LogConfig, ReadError, ReadLimits, ShardStore};
 
 use crate::model::{Life, LogModel, Model, Sent};
+use crate::moves::Message;
 
 /// As many batches of an idempotent producer are unanswered at most: what Kafka's clients keep in flight.
 const IN_FLIGHT: usize = 5;
@@ -19,6 +20,7 @@ const IN_FLIGHT: usize = 5;
 pub struct Bench {
     pub shard: Shard,
     pub store: ShardStore,
+    pub mesh: Mesh<Message>,
     pub model: Rc<RefCell<Model>>,
     /// The logs that live on this shard, by their place in the model.
     pub logs: Rc<RefCell<Vec<(usize, Log)>>>,
@@ -47,11 +49,12 @@ enum Action {
     AdvanceStart,
     Create,
     Remove,
+    Move,
     Rest,
 }
 
 fn choose(model: &mut Model) -> Action {
-    const TABLE: [(Action, u64); 11] = [
+    const TABLE: [(Action, u64); 12] = [
         (Action::Append, 420),
         (Action::AppendPlain, 60),
         (Action::Repeat, 60),
@@ -62,6 +65,7 @@ fn choose(model: &mut Model) -> Action {
         (Action::AdvanceStart, 20),
         (Action::Create, 12),
         (Action::Remove, 8),
+        (Action::Move, 8),
         (Action::Rest, 60),
     ];
     let mut left = model.below(TABLE.iter().map(|(_, weight)| weight).sum());
@@ -126,6 +130,7 @@ impl Bench {
             Action::AdoptEpoch => self.adopt_epoch(index, log).await,
             Action::AdvanceStart => self.advance_start(index, log).await,
             Action::Remove => self.remove(index, log).await,
+            Action::Move => self.move_log(index, log).await,
             Action::Create | Action::Rest => unreachable!("done without a log"),
         }
     }
@@ -134,7 +139,7 @@ impl Bench {
         self.model.borrow_mut().operations += 1;
     }
 
-    fn fail(&self, log: &Log, what: &str) {
+    pub fn fail(&self, log: &Log, what: &str) {
         let id = log.id();
         self.model.borrow_mut().fail(format!("log {id}: {what}"));
     }
@@ -224,7 +229,7 @@ impl Bench {
         }
     }
 
-    fn options(&self, epoch: i32) -> AppendOptions {
+    pub fn options(&self, epoch: i32) -> AppendOptions {
         AppendOptions { leader_epoch: LeaderEpoch(epoch), append_time: None, wall_now: self.shard.wall() }
     }
 
@@ -337,7 +342,7 @@ impl Bench {
     // ---- reads
 
     async fn read(&self, index: usize, log: &Log) {
-        let (from, upto, cuts, max_bytes) = {
+        let (from, upto, (cuts, moves), max_bytes) = {
             let mut model = self.model.borrow_mut();
             let (start, end) = (model.logs[index].history.start(), model.logs[index].history.settled_end());
             let start = start.max(log.start_offset().0);
@@ -346,7 +351,8 @@ impl Bench {
             }
             let from = start + model.below((end - start) as u64) as i64;
             let max_bytes = [200, 5_000, 300_000][model.below(3) as usize];
-            (from, end, model.logs[index].cuts, max_bytes)
+            let seen = (model.logs[index].cuts, model.logs[index].moves);
+            (from, end, seen, max_bytes)
         };
         self.count();
         let limits = ReadLimits { max_bytes, at_least_one_batch: true, upto: Offset(upto) };
@@ -365,6 +371,8 @@ impl Bench {
                 })
             }
             Err(ReadError::OutOfRange { .. }) if log.start_offset().0 > from => Ok(()),
+            // It went to another shard meanwhile.
+            Err(_) if state.moves != moves => Ok(()),
             // What a failed sync dropped reads as damaged.
             Err(_) if model.faulty => {
                 model.register.hit("read refused: files failed");
