@@ -49,7 +49,9 @@ impl Bench {
         // A batch of the same length in place of the first one that was cut.
         if let Some(recipe) = same {
             let recipe = Recipe { tag: self.model.borrow_mut().tag(), stamp: None, ..recipe };
-            self.append(index, log, recipe, None);
+            if self.append(index, log, recipe, None) {
+                self.model.borrow_mut().register.hit("truncated, then a batch of the same length");
+            }
         }
     }
 
@@ -113,6 +115,10 @@ impl Bench {
                 let mut model = self.model.borrow_mut();
                 model.logs[index].life = Life::Live;
                 model.logs[index].owner = Some(self.shard.id());
+                let (here, checkpoints) = (self.shard.id(), self.store.stats().checkpoints);
+                if model.removed.contains(&(topic, here, checkpoints)) {
+                    model.recreated.push((here, checkpoints));
+                }
                 drop(model);
                 self.logs.borrow_mut().push((index, log));
             }
@@ -132,6 +138,7 @@ impl Bench {
         self.count();
         self.logs.borrow_mut().retain(|(other, _)| *other != index);
         self.forget_everywhere(index).await;
+        let checkpoints = self.store.stats().checkpoints;
         match self.store.remove_log(id).await {
             Ok(()) => {
                 let mut model = self.model.borrow_mut();
@@ -140,6 +147,8 @@ impl Bench {
                 if !model.logs[index].homes.is_empty() {
                     model.register.hit("removed after a move");
                 }
+                let topic = model.logs[index].topic.clone();
+                model.removed.push((topic, self.shard.id(), checkpoints));
             }
             Err(error) => self.refused_change(index, "removal", &error),
         }

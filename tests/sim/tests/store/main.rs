@@ -32,14 +32,17 @@ const OPERATIONS: u64 = 2_000;
 /// What every run of all seeds must have met.
 const MUST_MEET: &[&str] = &[
     "append refused: disk full",
+    "append refused: disk full, and journal full",
     "append refused: journal full",
     "append refused: log offline",
+    "appends pipelined",
     "closed cleanly",
     "crash in recovery",
     "crash in recovery, twice",
     "crash with a move open",
     "crash with a moved log not forgotten",
     "crash with a moved log not forgotten, and appended to since",
+    "crash with a topic removed and created again in the journal",
     "crash: kill",
     "crash: lost length",
     "crash: lost name",
@@ -67,6 +70,7 @@ const MUST_MEET: &[&str] = &[
     "process aborted itself",
     "read refused: files failed",
     "recovery: adopted epochs replayed",
+    "recovery: appends apart replayed",
     "recovery: appends replayed",
     "recovery: block prefixes restored",
     "recovery: commits of earlier generations passed over",
@@ -91,7 +95,9 @@ const MUST_MEET: &[&str] = &[
     "rot: a read was refused",
     "rot: survived",
     "rot: the start stopped",
+    "round on four shards",
     "truncated",
+    "truncated, then a batch of the same length",
     "weather: clock set",
 ];
 
@@ -160,6 +166,9 @@ impl Run<'_> {
     /// One run of the process, from its start to its end.
     fn round(&mut self, shards: u16, operations: u64) -> Result<(), Failure> {
         let session = self.recover(shards)?;
+        if shards == 4 {
+            self.hit("round on four shards");
+        }
         let how = self.crash_kind();
         // Most rounds end in a crash at some operation of the disk; a few go on until the clients are done.
         let crash_at = 20 + self.random.below(1 + operations * 2);

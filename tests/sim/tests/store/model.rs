@@ -154,8 +154,14 @@ pub struct Model {
     pub faulty: bool,
     /// In this run of the process the disk is full, or was.
     pub full: bool,
+    /// All batches are large, so that the journals fill.
+    pub filling: bool,
     /// The stores are being closed.
     pub closing: bool,
+    /// Topics with a log that was removed in this run of the process: its shard, and the checkpoints that it had made then.
+    pub removed: Vec<(String, ShardId, u64)>,
+    /// Where such a topic got a log again before the next checkpoint: both are in the journal until there is one.
+    pub recreated: Vec<(ShardId, u64)>,
     /// Operations that may still be begun in this round.
     pub budget: u64,
     /// Workers that have not ended.
@@ -183,7 +189,10 @@ impl Model {
             operations: 0,
             faulty: false,
             full: false,
+            filling: false,
             closing: false,
+            removed: Vec::new(),
+            recreated: Vec::new(),
             budget: 0,
             working: 0,
             waiting: 0,
@@ -245,7 +254,7 @@ impl Model {
 
     /// What a batch is made of: mostly small, now and then large; a truncated one is followed by one of its size.
     pub fn recipe(&mut self, stamp: Option<Stamp>, now: WallTime) -> Recipe {
-        let value_bytes = match self.random.below(40) {
+        let value_bytes = match if self.filling { 0 } else { self.random.below(40) } {
             0 => 20_000 + self.random.below(80_000),
             1..8 => 500 + self.random.below(4000),
             _ => 10 + self.random.below(300),
@@ -260,7 +269,10 @@ impl Model {
         self.waiting = 0;
         self.faulty = false;
         self.full = false;
+        self.filling = false;
         self.closing = false;
+        self.removed.clear();
+        self.recreated.clear();
         for log in &mut self.logs {
             log.busy = false;
             log.unsure = false;

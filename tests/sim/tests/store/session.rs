@@ -14,6 +14,7 @@ use sim::seat::{MachineId, Seat};
 use sim::world::{Failure, World};
 use storage::{
     Durability, Log, ReadLimits, RecoverConfig, RecoveredShard, RecoveryReport, ShardStore, Status, StoreConfig,
+    StoreStats,
 };
 
 use crate::model::{Life, Model};
@@ -89,6 +90,12 @@ impl Setup {
     /// Acknowledged means flushed; otherwise a power cut may take it.
     pub fn is_durable(&self) -> bool {
         self.durability == Durability::Disk
+    }
+
+    /// No large batch fits any more: of the last file less than half is left, for the end of a file is lost to a long commit, and some
+    /// is kept for changes that are no appends.
+    pub fn is_journal_full(&self, stats: &StoreStats) -> bool {
+        stats.journal_live_bytes + self.journal_file_bytes / 2 >= stats.journal_bytes
     }
 
     fn store_config(&self, shard: ShardId) -> StoreConfig {
@@ -291,6 +298,13 @@ impl Session {
                 break;
             }
             weather.set(world, self.machine, model);
+            if *weather == Weather::JournalThenDiskFull {
+                self.fill_a_journal(world, model)?;
+                if !world.is_up(self.machine) {
+                    break;
+                }
+                Weather::DiskFull.set(world, self.machine, model);
+            }
         }
         let until = world.now() + PATIENCE;
         self.run_while(world, model, |world, model| model.working > 0 && world.now() < until)?;
@@ -299,12 +313,33 @@ impl Session {
         }
         self.run_while(world, model, |_, model| model.working > 0 || model.waiting > 0)?;
         if !world.is_up(self.machine) {
-            model.borrow_mut().note_crash();
+            self.note_crash(&mut model.borrow_mut());
             model.borrow_mut().process_ended();
             return Ok(Ended::Crashed);
         }
         let was_full = model.borrow().full && !model.borrow().faulty;
         if was_full { self.check_resumed(world, model) } else { Ok(Ended::Done(())) }
+    }
+
+    /// Runs until a journal is full; not for ever.
+    fn fill_a_journal(&self, world: &mut World, model: &SharedModel) -> Result<(), Failure> {
+        let until = world.now() + Duration::from_secs(5);
+        let is_full =
+            |model: &Model| self.benches.iter().any(|bench| model.setup.is_journal_full(&bench.store.stats()));
+        model.borrow_mut().filling = true;
+        let done =
+            self.run_while(world, model, |world, model| model.budget > 0 && world.now() < until && !is_full(model));
+        model.borrow_mut().filling = false;
+        done
+    }
+
+    /// What a crash came upon.
+    pub fn note_crash(&self, model: &mut Model) {
+        model.note_crash();
+        let made = |shard: ShardId| self.benches[usize::from(shard.0)].store.stats().checkpoints;
+        if model.recreated.iter().any(|&(shard, checkpoints)| made(shard) == checkpoints) {
+            model.register.hit("crash with a topic removed and created again in the journal");
+        }
     }
 
     fn run_while(
@@ -381,6 +416,7 @@ fn note_report(register: &mut Register, report: &RecoveryReport) {
     register.add("recovery: commits of earlier generations passed over", report.frames_foreign);
     register.add("recovery: second manifest copy won", report.second_copies as u64);
     register.add("recovery: appends replayed", report.entries.appends);
+    register.add("recovery: appends apart replayed", report.entries.appends_apart);
     register.add("recovery: block prefixes restored", report.entries.block_prefixes);
     register.add("recovery: creations replayed", report.entries.creations);
     register.add("recovery: removals replayed", report.entries.removals);

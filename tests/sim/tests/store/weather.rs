@@ -13,6 +13,8 @@ pub enum Weather {
     Calm,
     /// No block is left but those that are reserved.
     DiskFull,
+    /// Every operation on a segment takes up to a second until a journal is full; then the disk is.
+    JournalThenDiskFull,
     /// Every tenth operation on a segment takes up to a second, so that the journal fills.
     Stalls,
     SegmentWriteErrors,
@@ -25,8 +27,9 @@ pub enum Weather {
 
 impl Weather {
     fn any(random: &mut Random) -> Self {
-        match random.below(12) {
+        match random.below(14) {
             0..3 => Self::DiskFull,
+            12..14 => Self::JournalThenDiskFull,
             3..5 => Self::Stalls,
             5 => Self::SegmentWriteErrors,
             6 => Self::SegmentSyncErrors,
@@ -53,6 +56,7 @@ impl Weather {
         match self {
             Self::Calm => "weather: calm",
             Self::DiskFull => "weather: disk full",
+            Self::JournalThenDiskFull => "weather: journal full, then disk full",
             Self::Stalls => "weather: stalls",
             Self::SegmentWriteErrors => "weather: EIO writing segments",
             Self::SegmentSyncErrors => "weather: EIO syncing segments",
@@ -73,6 +77,7 @@ impl Weather {
         let faults = DiskFaults { only: "/logs/", ..DiskFaults::default() };
         machine.faults = match self {
             Self::Stalls => DiskFaults { stall_ppm: 100_000, ..faults },
+            Self::JournalThenDiskFull => DiskFaults { stall_ppm: 1_000_000, ..faults },
             Self::SegmentWriteErrors => DiskFaults { write_error_ppm: 60_000, ..faults },
             Self::SegmentSyncErrors => DiskFaults { sync_error_ppm: 80_000, ..faults },
             Self::SegmentReadErrors => DiskFaults { read_error_ppm: 150_000, ..faults },

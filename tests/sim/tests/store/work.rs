@@ -196,6 +196,9 @@ impl Bench {
                 };
                 model.recipes.insert(mark.content, recipe);
                 if let Some(producer) = producer {
+                    if !model.logs[index].producers[producer].unanswered.is_empty() {
+                        model.register.hit("appends pipelined");
+                    }
                     let sent = Sent { recipe, change: Some(change) };
                     model.logs[index].producers[producer].unanswered.push_back(sent);
                 }
@@ -237,7 +240,12 @@ impl Bench {
     fn refused(&self, index: usize, log: &Log, error: &AppendError) {
         let mut model = self.model.borrow_mut();
         match error {
-            AppendError::NoSpace(_) => model.register.hit("append refused: disk full"),
+            AppendError::NoSpace(_) => {
+                model.register.hit("append refused: disk full");
+                if model.setup.is_journal_full(&self.store.stats()) {
+                    model.register.hit("append refused: disk full, and journal full");
+                }
+            }
             AppendError::Backpressure => model.register.hit("append refused: journal full"),
             AppendError::Offline if model.faulty || model.full => {
                 model.register.hit("append refused: log offline");
