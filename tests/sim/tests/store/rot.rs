@@ -8,7 +8,10 @@ use sim::world::{Failure, World};
 
 use crate::session::{DATA, Ended, SharedModel, Start, start};
 
-/// Flips some bits of one file. Gives its path.
+/// Of a manifest copy, as far as every bit of it counts.
+const MANIFEST_HEAD_BYTES: u64 = 32;
+
+/// Flips some bits of one file, or of both copies of a manifest. Gives a path.
 fn flip(world: &mut World, random: &mut Random, machine: MachineId) -> Option<String> {
     let mut state = world.state();
     let disk = &mut state.machine(machine).disk;
@@ -25,6 +28,14 @@ fn flip(world: &mut World, random: &mut Random, machine: MachineId) -> Option<St
         flipped |= disk.flip_bit(file, offset, random.below(8) as u8);
         if flipped && random.chance(1, 2) {
             break;
+        }
+    }
+    // Half of the time both copies of a manifest: with one of them whole, hardly any start would stop.
+    if kind == "manifest-" && random.chance(1, 2) {
+        let place = Path::new(&path).parent();
+        for (_, copy) in files.iter().filter(|(other, _)| Path::new(other).parent() == place) {
+            let offset = random.below(disk.len(*copy).clamp(1, MANIFEST_HEAD_BYTES));
+            flipped |= disk.flip_bit(*copy, offset, random.below(8) as u8);
         }
     }
     flipped.then_some(path)
