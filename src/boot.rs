@@ -203,15 +203,6 @@ async fn open_others(mesh: &Mesh<Message>, recovered: Vec<RecoveredShard>, view:
     Ok(())
 }
 
-/// Files small enough that a checkpoint frees some while others fill, and large enough for the largest batch: a commit is at most a
-/// quarter of a file.
-fn journal_file_bytes(journal_bytes: u64) -> u64 {
-    const LEAST: u64 = 8 << 20;
-    const BLOCK: u64 = 4096;
-    let bytes = (journal_bytes / 16).max(LEAST).min(journal_bytes / 4);
-    (bytes / BLOCK).max(1) * BLOCK
-}
-
 async fn open_store(shard: &Shard, config: &NodeConfig, recovered: RecoveredShard) -> Result<ShardStore, BootError> {
     let shards = u64::from(config.shards.unwrap_or(1).max(1));
     let part = |total: u64| usize::try_from(total / shards).unwrap_or(usize::MAX);
@@ -220,7 +211,7 @@ async fn open_store(shard: &Shard, config: &NodeConfig, recovered: RecoveredShar
             DurabilitySetting::Disk => Durability::Disk,
             DurabilitySetting::Replicas => Durability::Replicas,
         },
-        journal_file_bytes: journal_file_bytes(config.journal_bytes),
+        journal_file_bytes: config.journal_file_bytes(),
         journal_bytes_limit: config.journal_bytes,
         // 40 % are for what is received; what is left, for commits, destage and checkpoints, must go to nobody else.
         tail_cache_bytes: part(config.memory_bytes / 4),

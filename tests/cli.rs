@@ -118,6 +118,9 @@ fn topics_are_listed_described_and_deleted() {
         (&["topic", "create", "bad/name"], 5),
         (&["topic", "create", "three", "--config", "no.such.setting=1"], 5),
         (&["topic", "create", "three", "--replication-factor", "3"], 5),
+        (&["topic", "create", "three", "--config", "max.message.bytes=4000000", "--validate-only"], 0),
+        // Longer than a commit of this broker may be: refused here, not with the first such batch.
+        (&["topic", "create", "three", "--config", "max.message.bytes=5000000"], 5),
         (&["topic", "create"], 2),
         (&["topic", "create", "three", "--partitions", "0"], 2),
         (&["topic", "describe", "two"], 5),

@@ -242,6 +242,15 @@ impl Controller {
             .map_err(|error| AdminError::new(errors::create_topic(&error), error.to_string()))?;
         let config = TopicConfig::from_settings(settings.iter().map(|(name, value)| (name.as_str(), value.as_str())))
             .map_err(|error| AdminError::new(ErrorCode::InvalidConfig, error.to_string()))?;
+        let batch_bytes_max = self.node.config.batch_bytes_max();
+        if usize::try_from(config.max_message_bytes).is_ok_and(|bytes| bytes > batch_bytes_max) {
+            let reason = format!(
+                "Invalid value {} for configuration max.message.bytes: this broker takes batches of at most {batch_bytes_max} bytes, \
+                 with its journal-bytes of {}",
+                config.max_message_bytes, self.node.config.journal_bytes
+            );
+            return Err(AdminError::new(ErrorCode::InvalidConfig, reason));
+        }
         let own = |name: &str| settings.iter().any(|(given, _)| given == name);
         let created = CreatedTopic {
             id: plan.topic_id,

@@ -118,6 +118,21 @@ impl NodeConfig {
         toml::from_str(&text).map_err(|error| ConfigError::Parse { path: path.to_owned(), error })
     }
 
+    /// Size of each journal file: small enough that a checkpoint frees some while others fill, and large enough for the largest batch.
+    #[must_use]
+    pub fn journal_file_bytes(&self) -> u64 {
+        const LEAST: u64 = 8 << 20;
+        const BLOCK: u64 = 4096;
+        let bytes = (self.journal_bytes / 16).max(LEAST).min(self.journal_bytes / 4);
+        (bytes / BLOCK).max(1) * BLOCK
+    }
+
+    /// The largest batch that a log takes, whatever its topic's `max.message.bytes`.
+    #[must_use]
+    pub fn batch_bytes_max(&self) -> usize {
+        storage::batch_bytes_max(self.journal_file_bytes())
+    }
+
     /// What the log tails of all shards may have of the memory: 40 % of that are for what is received, an eighth for blocks read from
     /// disk, and what is left for commits, destage and checkpoints, which give the others memory back and must not wait for them.
     #[must_use]

@@ -27,6 +27,7 @@ mod testing;
 
 pub use config::{Durability, LogConfig, LogId, RecoverConfig, StoreConfig};
 pub use epochs::EpochEnd;
+pub use journal::ring::batch_bytes_max;
 pub use log::{AppendError, AppendOptions, Appended, Duplicate, Durable, Log, Lost, Status};
 pub use producer::ProducerError;
 pub use read::{Read, ReadError, ReadLimits};

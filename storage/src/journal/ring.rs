@@ -21,6 +21,13 @@ pub fn frame_bytes_max(file_bytes: u64) -> usize {
     quarter - quarter % JOURNAL_BLOCK_BYTES
 }
 
+/// The largest batch that fits into a commit: head, entry and the prefix of a block take two blocks at most, and where an append begins
+/// and ends inside blocks it touches two more.
+#[must_use]
+pub fn batch_bytes_max(file_bytes: u64) -> usize {
+    frame_bytes_max(file_bytes) - 4 * JOURNAL_BLOCK_BYTES
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct UsedFile {
     file: u32,

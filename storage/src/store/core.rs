@@ -20,9 +20,9 @@ use super::trash::Trash;
 use super::writers::WriteFiles;
 use crate::budget::Budget;
 use crate::config::{Durability, LogConfig, LogId, StoreConfig};
-use crate::journal::codec::{Control, JOURNAL_BLOCK_BYTES};
+use crate::journal::codec::Control;
 use crate::journal::files::JournalFiles;
-use crate::journal::ring::{RingState, frame_bytes_max};
+use crate::journal::ring::{RingState, batch_bytes_max, frame_bytes_max};
 use crate::log::{Log, LogInner};
 use crate::manifest::file::ManifestFiles;
 use crate::read::BlockCache;
@@ -116,8 +116,7 @@ pub(crate) struct ManifestState {
 impl StoreCore {
     /// The largest batch that fits into a commit.
     pub(crate) fn batch_bytes_max(&self) -> usize {
-        // Head, entry and the prefix of a block take two blocks at most; where an append begins and ends inside blocks, two more.
-        frame_bytes_max(self.config.journal_file_bytes) - 4 * JOURNAL_BLOCK_BYTES
+        batch_bytes_max(self.config.journal_file_bytes)
     }
 
     pub(crate) fn control_room_bytes(&self) -> u64 {

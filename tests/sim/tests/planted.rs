@@ -106,7 +106,7 @@ fn every_planted_bug_is_found() {
         put(&path, planted(&source, &name, &plant).as_bytes());
         let run = Command::new(env!("CARGO"))
             .args(["test", "--offline", "-p", "sim", "--test", &plant.simulation, "--", "--nocapture", "seeds"])
-            .env("CARGO_TARGET_DIR", target.join("planted/target"))
+            .env("CARGO_TARGET_DIR", &target)
             .env("SIM_SEEDS", SEEDS)
             .current_dir(&copy)
             .output()
