@@ -53,10 +53,12 @@ const WARM_UP: Duration = Duration::from_millis(500);
 
 fn main() -> std::io::Result<()> {
     let arguments = Arguments::parse();
-    match arguments.command {
-        Some(Serve::Serve { runtime: Runtime::Shard, message_bytes }) => on_shard::serve(message_bytes),
-        Some(Serve::Serve { runtime: Runtime::Glommio, message_bytes }) => on_glommio::serve(message_bytes),
-        None => compare(&arguments),
+    let Some(Serve::Serve { runtime, message_bytes }) = arguments.command else { return compare(&arguments) };
+    // The client's process, which starts this one, is pinned to the other core: what it handed down would be its own.
+    process::pin_to(0)?;
+    match runtime {
+        Runtime::Shard => on_shard::serve(message_bytes),
+        Runtime::Glommio => on_glommio::serve(message_bytes),
     }
 }
 
