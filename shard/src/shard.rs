@@ -279,6 +279,11 @@ impl Shard {
         let mut budget = Budget::new(now);
         let mut polls = 0;
         while let Some((ready, class)) = self.pick(&mut budget, now) {
+            if class == Class::Background && budget.background_polls == 1 {
+                // What the others want of the kernel does not wait for the background.
+                self.flush();
+                inner.driver.borrow_mut().hand_over();
+            }
             now = inner.executor.poll(ready, now, inner.stall_limit, || self.now());
             if inner.ended.get() {
                 return Turn::Idle { until: None };

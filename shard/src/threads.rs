@@ -44,8 +44,14 @@ pub fn fleet(shards: u16) -> io::Result<(Vec<UringSeat>, Fleet)> {
     let janitor = Janitor::new(returns_to.clone(), Messenger::new(peers.clone())?);
     let helper_returns = returns_to.clone();
     let threads = vec![
-        spawn("janitor".into(), move || janitor.run(&requests))?,
-        spawn("helper".into(), move || helper::run(&helper_returns, &jobs))?,
+        spawn("janitor".into(), move || {
+            stand_back();
+            janitor.run(&requests);
+        })?,
+        spawn("helper".into(), move || {
+            stand_back();
+            helper::run(&helper_returns, &jobs);
+        })?,
     ];
     let seat = |(id, returns)| UringSeat {
         id: ShardId(id),
@@ -158,6 +164,15 @@ where
     let result = shard.run(main(shard.clone()));
     shard.shutdown();
     Some(result)
+}
+
+/// Shards need the core more than the calling thread, which has none of its own: they go first wherever it is. Not by so much that a
+/// shard that is always busy keeps it from its work.
+fn stand_back() {
+    const NICE: i32 = 10;
+    if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE) {
+        tracing::debug!(%error, "this thread competes with the shards for their cores");
+    }
 }
 
 /// This is the one place that starts threads.

@@ -337,6 +337,14 @@ impl Driver {
         }
     }
 
+    /// Gives the kernel what was submitted so far, in one system call if it was anything.
+    pub(crate) fn hand_over(&mut self) {
+        match self {
+            Self::Uring(uring) => uring.hand_over(),
+            Self::Hosted(_) => {}
+        }
+    }
+
     /// Called once at the end of every turn: what it submitted goes out with the next `reap` or `park`, in one system call.
     pub(crate) fn end_turn(&mut self) {
         match self {

@@ -113,8 +113,8 @@ pub struct Uring {
     syncs_in_flight: usize,
     /// The next `reap` is the first of its turn.
     turn_begins: bool,
-    /// The last park gave the core away.
-    slept: bool,
+    /// When the core was last given away.
+    core_given: Instant,
     /// A peer sleeps until what is queued reaches the kernel.
     urgent: bool,
     doorbell_armed: bool,
@@ -173,7 +173,7 @@ impl Uring {
             ready: Vec::new(),
             syncs_in_flight: 0,
             turn_begins: true,
-            slept: false,
+            core_given: Instant::default(),
             urgent: false,
             doorbell_armed: false,
             cqes: Vec::new(),

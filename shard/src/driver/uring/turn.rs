@@ -7,6 +7,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::TrySendError;
+use std::time::Duration;
 
 use base::Instant;
 use io_uring::opcode;
@@ -22,24 +23,40 @@ use crate::driver::helper::Job;
 use crate::driver::janitor::Answer;
 use crate::driver::{Completion, FileId, Outcome};
 
+/// While a sync is in flight the core is given away so often.
+const YIELD_INTERVAL: Duration = Duration::from_micros(50);
+
 impl Uring {
     /// Moves the completions that are due into `completions`. The first call of a turn also hands over what the turn before
-    /// queued, and gives the core away once while a sync is in flight: a busy shard would keep the kernel's worker from
+    /// queued. While a sync is in flight a call gives the core away now and then: a busy shard would keep the kernel's workers from
     /// finishing it. Never waits.
     pub fn reap(&mut self, completions: &mut Vec<Completion>) {
         self.prepare();
         if std::mem::take(&mut self.turn_begins) {
             self.ring.flush();
-            if self.syncs_in_flight > 0 && !self.slept {
-                self.ring.stats.yields += 1;
-                rustix::thread::sched_yield();
-            }
-            self.slept = false;
+        }
+        if self.syncs_in_flight > 0 {
+            self.yield_to_workers();
         }
         self.ring.collect(std::mem::take(&mut self.urgent));
         self.take_completions();
         self.take_returns();
         completions.append(&mut self.ready);
+    }
+
+    /// Several workers take part in one sync, one after another, each of which needs the core for a moment.
+    fn yield_to_workers(&mut self) {
+        let now = self.now();
+        if now.since(self.core_given) >= YIELD_INTERVAL {
+            self.ring.stats.yields += 1;
+            rustix::thread::sched_yield();
+            self.core_given = now;
+        }
+    }
+
+    /// In the middle of a turn: what was queued so far does not wait for its end.
+    pub fn hand_over(&mut self) {
+        self.ring.flush();
     }
 
     /// The shard has polled what it had: what it queued travels with the next `reap` or `park`.
@@ -58,7 +75,9 @@ impl Uring {
         self.seat.peers.fall_asleep(self.seat.id);
         self.take_returns();
         if self.ready.is_empty() {
-            self.slept = self.ring.wait(timeout);
+            if self.ring.wait(timeout) {
+                self.core_given = self.now();
+            }
         } else {
             self.ring.flush();
         }
