@@ -242,8 +242,10 @@ impl Controller {
             .map_err(|error| AdminError::new(errors::create_topic(&error), error.to_string()))?;
         let config = TopicConfig::from_settings(settings.iter().map(|(name, value)| (name.as_str(), value.as_str())))
             .map_err(|error| AdminError::new(ErrorCode::InvalidConfig, error.to_string()))?;
+        let own = |name: &str| settings.iter().any(|(given, _)| given == name);
         let batch_bytes_max = self.node.config.batch_bytes_max();
-        if usize::try_from(config.max_message_bytes).is_ok_and(|bytes| bytes > batch_bytes_max) {
+        let is_longer = usize::try_from(config.max_message_bytes).is_ok_and(|bytes| bytes > batch_bytes_max);
+        if own("max.message.bytes") && is_longer {
             let reason = format!(
                 "Invalid value {} for configuration max.message.bytes: this broker takes batches of at most {batch_bytes_max} bytes, \
                  with its journal-bytes of {}",
@@ -251,7 +253,6 @@ impl Controller {
             );
             return Err(AdminError::new(ErrorCode::InvalidConfig, reason));
         }
-        let own = |name: &str| settings.iter().any(|(given, _)| given == name);
         let created = CreatedTopic {
             id: plan.topic_id,
             partitions: plan.partition_count,
