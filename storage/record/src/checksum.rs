@@ -63,8 +63,10 @@ pub fn run_is_intact(run: &[u8], checksum: u32) -> bool {
     let mut found = RunChecksum::default();
     let intact = Batches::new(run).all(|batch| {
         batch.is_ok_and(|batch| {
-            found.0 = crc32c::crc32c_append(found.0, &batch.bytes()[..at::ATTRIBUTES]);
-            batch.has_valid_crc()
+            batch.bytes().first_chunk().is_some_and(|header| {
+                found.add(header);
+                batch.has_valid_crc()
+            })
         })
     });
     intact && found.value() == checksum

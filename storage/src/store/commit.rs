@@ -96,7 +96,7 @@ fn build(core: &StoreCore, mut buf: Buf) -> Commit {
         entries += 1;
         match pending {
             Pending::Append(append) => {
-                put_append(&mut writer, &append, queue.is_apart(&append), &mut apart);
+                put_append(&mut writer, &append, room.blocks > 0, &mut apart);
                 let end = append.last.plus(1);
                 appends.push(Committed { end, address: append.addresses.end, log: append.log });
             }

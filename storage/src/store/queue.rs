@@ -75,10 +75,6 @@ impl CommitQueue {
         Self { entries: VecDeque::new(), entry_bytes_max, apart_bytes, taken: 0, bytes: 0 }
     }
 
-    pub(crate) fn is_apart(&self, append: &PendingAppend) -> bool {
-        append.bytes() >= self.apart_bytes
-    }
-
     /// The most that an append takes in a frame: with the prefix of its block, whether that will be needed or not.
     fn append_room(&self, bytes: usize, position: u64) -> EntryRoom {
         let room = match bytes >= self.apart_bytes {
@@ -154,16 +150,14 @@ impl CommitQueue {
 
     /// Makes entry number `index` longer: its log appended one more batch, whose header this is, right behind it.
     pub(crate) fn extend(&mut self, index: u64, last: Offset, end: Address, header: &[u8; HEADER_BYTES]) {
-        let at = index.checked_sub(self.taken).map(|at| at as usize);
-        let entry = at.and_then(|at| self.entries.get(at));
+        let entry = index.checked_sub(self.taken).and_then(|at| self.entries.get_mut(at as usize));
         let Some(Pending::Append(append)) = entry else { panic!("entry {index} was found a moment ago") };
-        let (position, before, after) = (append.position, append.bytes(), (end.0 - append.addresses.start.0) as usize);
+        let (position, before) = (append.position, append.bytes());
+        append.last = last;
+        append.addresses.end = end;
+        append.checksum.add(header);
+        let after = append.bytes();
         self.bytes -= self.append_room(before, position).bytes();
         self.bytes += self.append_room(after, position).bytes();
-        if let Some(Pending::Append(append)) = at.and_then(|at| self.entries.get_mut(at)) {
-            append.last = last;
-            append.addresses.end = end;
-            append.checksum.add(header);
-        }
     }
 }
