@@ -42,6 +42,9 @@ const BACKGROUND_SLICE: Duration = Duration::from_micros(250);
 const TURN_SLICE: Duration = Duration::from_micros(500);
 /// Completions, wakes and messages are taken in after so many polls, and after every poll of background work.
 const POLLS_PER_GATHER: u32 = 8;
+/// Where polls are long they are taken in after this time, and what was submitted is handed over: a commit on a busy core then waits
+/// for one poll at each of its steps, not for a turn.
+const GATHER_INTERVAL: Duration = Duration::from_micros(100);
 
 /// What received bytes may take of the arena. They wait for all other uses of it, so they never get all of it.
 const RECEIVED_PERCENT: usize = 40;
@@ -277,21 +280,30 @@ impl Shard {
         inner.signal.awake();
         let mut now = self.gather();
         let mut budget = Budget::new(now);
+        let mut gathered = now;
+        let mut urgent_polled = false;
         let mut polls = 0;
         while let Some((ready, class)) = self.pick(&mut budget, now) {
-            if class == Class::Background && budget.background_polls == 1 {
-                // What the others want of the kernel does not wait for the background.
+            let waits = class == Class::Background && budget.background_polls == 1;
+            if waits || class != Class::Latency && std::mem::take(&mut urgent_polled) {
+                // What the more urgent want of the kernel does not wait for the less urgent.
                 self.flush();
                 inner.driver.borrow_mut().hand_over();
             }
+            urgent_polled |= class == Class::Latency;
             now = inner.executor.poll(ready, now, inner.stall_limit, || self.now());
             if inner.ended.get() {
                 return Turn::Idle { until: None };
             }
             polls += 1;
-            if polls % POLLS_PER_GATHER == 0 || class == Class::Background {
+            let is_long_ago = now.since(gathered) >= GATHER_INTERVAL;
+            if is_long_ago || polls % POLLS_PER_GATHER == 0 || class == Class::Background {
                 self.flush();
+                if is_long_ago {
+                    inner.driver.borrow_mut().hand_over();
+                }
                 now = self.gather();
+                gathered = now;
             }
         }
         self.flush();
