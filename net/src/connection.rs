@@ -55,6 +55,12 @@ impl Connection {
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }
+
+    /// A request of so many bytes is over.
+    fn release(&self, frame_bytes: usize) {
+        self.bytes_in_flight.set(self.bytes_in_flight.get() - frame_bytes);
+        self.room_event.notify_all();
+    }
 }
 
 /// A whole answer with its length prefix.
@@ -70,6 +76,11 @@ impl From<Vec<Slice>> for Answer {
         Self { parts, kept: None }
     }
 }
+
+/// Answers that are ready together leave together up to so many parts and bytes: enough for what a commit acknowledges to one
+/// connection, and too little for a long answer to wait for others.
+const LEAVING_PARTS_MAX: usize = 64;
+const LEAVING_BYTES_MAX: usize = 64 << 10;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 
@@ -171,8 +182,17 @@ pub async fn serve<S: Service>(place: Place, socket: Socket, service: Rc<S>) -> 
             let _ = frames.push(Incoming::End(end.err())).await;
         })
     };
-    let worker =
-        Worker { connection, socket: socket.clone(), frames, service, owed: VecDeque::new(), next: None, muted: false };
+    let worker = Worker {
+        connection,
+        socket: socket.clone(),
+        frames,
+        service,
+        owed: VecDeque::new(),
+        leaving: Vec::new(),
+        leaving_frame_bytes: 0,
+        next: None,
+        muted: false,
+    };
     let reason = worker.run().await;
     socket.shutdown();
     reader.cancel();
@@ -219,6 +239,9 @@ struct Worker<S> {
     frames: Rc<Queue<Incoming>>,
     service: Rc<S>,
     owed: VecDeque<Owed>,
+    /// Answers that leave together, and what their requests hold of the connection's bytes.
+    leaving: Vec<Answer>,
+    leaving_frame_bytes: usize,
     /// Taken from the queue, waiting for every earlier answer.
     next: Option<Slice>,
     /// An answer was dropped, so none may follow it.
@@ -276,9 +299,7 @@ impl<S: Service> Worker<S> {
     /// Forgets the oldest request.
     fn pop(&mut self) {
         if let Some(owed) = self.owed.pop_front() {
-            let in_flight = &self.connection.bytes_in_flight;
-            in_flight.set(in_flight.get() - owed.frame_bytes);
-            self.connection.room_event.notify_all();
+            self.connection.release(owed.frame_bytes);
         }
     }
 
@@ -308,17 +329,57 @@ impl<S: Service> Worker<S> {
         .await
     }
 
-    /// Sends the oldest request's answer.
+    /// Takes up the oldest request's answer, and those behind it that are ready now, and sends them in one go: a commit makes the answers
+    /// of many requests ready at once.
     async fn replied(&mut self, reply: Reply) -> Result<(), Ended> {
-        match reply {
-            Reply::Answer(answer) if !self.muted => {
-                let sent = self.socket.send(answer.parts).await;
-                sent.map_err(|error| Ended(Some(format!("sending failed: {error}"))))?;
+        let mut next = Some(reply);
+        while let Some(reply) = next {
+            if let Reply::Close(reason) = reply {
+                self.send_leaving().await?;
+                return Err(Ended(Some(reason)));
             }
-            Reply::Answer(_) | Reply::Nothing => {}
-            Reply::Close(reason) => return Err(Ended(Some(reason))),
+            let owed = self.owed.pop_front().expect("the reply is the oldest request's");
+            self.leaving_frame_bytes += owed.frame_bytes;
+            if let Reply::Answer(answer) = reply
+                && !self.muted
+            {
+                self.leaving.push(answer);
+            }
+            next = if self.leaving_is_full() { None } else { self.ready_reply().await };
         }
-        self.pop();
+        self.send_leaving().await
+    }
+
+    fn leaving_is_full(&self) -> bool {
+        let parts: usize = self.leaving.iter().map(|answer| answer.parts.len()).sum();
+        let bytes: usize = self.leaving.iter().flat_map(|answer| &answer.parts).map(|part| part.len()).sum();
+        parts >= LEAVING_PARTS_MAX || bytes >= LEAVING_BYTES_MAX
+    }
+
+    /// The oldest request's reply if that is there already.
+    async fn ready_reply(&mut self) -> Option<Reply> {
+        let reply = &mut self.owed.front_mut()?.reply;
+        poll_fn(|context| match reply.as_mut().poll(context) {
+            Poll::Ready(reply) => Poll::Ready(Some(reply)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    /// Sends what was taken up, and only then lets go of what the requests held.
+    async fn send_leaving(&mut self) -> Result<(), Ended> {
+        let mut parts = Vec::new();
+        let mut kept = Vec::new();
+        for answer in self.leaving.drain(..) {
+            parts.extend(answer.parts);
+            kept.extend(answer.kept);
+        }
+        if !parts.is_empty() {
+            let sent = self.socket.send(parts).await;
+            sent.map_err(|error| Ended(Some(format!("sending failed: {error}"))))?;
+        }
+        drop(kept);
+        self.connection.release(std::mem::take(&mut self.leaving_frame_bytes));
         Ok(())
     }
 
