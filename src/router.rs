@@ -59,6 +59,12 @@ pub async fn produce(
     deadline: Instant,
     batches: Vec<BatchTask<Slice>>,
 ) -> Boxed<Vec<Produced>> {
+    if let Some(owner) = sole_owner(node, &batches) {
+        return match owner == node.shard.id() {
+            true => partition::produce(node, acks, deadline, batches),
+            false => produce_there(node, owner, acks, deadline, batches).await,
+        };
+    }
     let count = batches.len();
     let split = split(node, batches.into_iter().map(|task| (task.log, task)));
     let mut waits: Vec<(Vec<usize>, Boxed<Vec<Produced>>)> = Vec::new();
@@ -67,20 +73,8 @@ pub async fn produce(
         waits.push((places, partition::produce(node, acks, deadline, tasks)));
     }
     for (owner, tasks) in split.there {
-        let (places, batches): (Vec<_>, Vec<_>) = tasks
-            .into_iter()
-            .map(|(place, task)| (place, BatchTask { log: task.log, batch: task.batch.export() }))
-            .unzip();
-        let sent = node.mesh.send_request(owner, Message::Produce(ProduceTask { acks, deadline, batches })).await;
-        waits.push((
-            places,
-            Box::pin(async move {
-                match sent.await {
-                    Message::Produced(produced) => produced,
-                    other => unreachable!("a Produce is answered by Produced, not {other:?}"),
-                }
-            }),
-        ));
+        let (places, batches): (Vec<_>, Vec<_>) = tasks.into_iter().unzip();
+        waits.push((places, produce_there(node, owner, acks, deadline, batches).await));
     }
     Box::pin(async move {
         let mut parts = Vec::with_capacity(count);
@@ -88,6 +82,30 @@ pub async fn produce(
             parts.extend(places.into_iter().zip(wait.await));
         }
         place(count, parts, || Produced::failed(ErrorCode::NotLeaderOrFollower, None))
+    })
+}
+
+/// The shard that owns every partition of a request: most requests of most clients have but one batch.
+fn sole_owner(node: &Node, batches: &[BatchTask<Slice>]) -> Option<ShardId> {
+    let view = node.view();
+    let owner = view.owner(batches.first()?.log)?;
+    batches[1..].iter().all(|task| view.owner(task.log) == Some(owner)).then_some(owner)
+}
+
+async fn produce_there(
+    node: &Rc<Node>,
+    owner: ShardId,
+    acks: Acks,
+    deadline: Instant,
+    batches: Vec<BatchTask<Slice>>,
+) -> Boxed<Vec<Produced>> {
+    let batches = batches.into_iter().map(|task| BatchTask { log: task.log, batch: task.batch.export() }).collect();
+    let sent = node.mesh.send_request(owner, Message::Produce(ProduceTask { acks, deadline, batches })).await;
+    Box::pin(async move {
+        match sent.await {
+            Message::Produced(produced) => produced,
+            other => unreachable!("a Produce is answered by Produced, not {other:?}"),
+        }
     })
 }
 

@@ -1,6 +1,7 @@
 //! One request on its way: the frame, what its header says, and how to answer it.
 
 use std::fmt;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use net::Reply;
@@ -9,14 +10,28 @@ use wire::{DecodeError, Decoder, EncodeError, Message, Part, RequestHeader, enco
 
 use crate::node::Node;
 
-/// A request with its header read. It owns the frame; what handlers decode borrows from it.
-pub struct Context {
+/// Whom to answer and how: what is left of a request once its frame has been used.
+#[derive(Clone)]
+pub struct Asker {
     pub node: Rc<Node>,
-    pub frame: Slice,
     pub version: i16,
     correlation_id: i32,
+}
+
+/// A request with its header read. It owns the frame; what handlers decode borrows from it.
+pub struct Context {
+    asker: Asker,
+    pub frame: Slice,
     /// Where the body starts in the frame.
     body_at: usize,
+}
+
+impl Deref for Context {
+    type Target = Asker;
+
+    fn deref(&self) -> &Asker {
+        &self.asker
+    }
 }
 
 /// Why a request is not answered and its connection ends.
@@ -62,7 +77,13 @@ impl Context {
             let header = RequestHeader::decode(&mut decoder)?;
             (header.api_version, header.correlation_id, decoder.position())
         };
-        Ok(Self { node, frame, version, correlation_id, body_at })
+        Ok(Self { asker: Asker { node, version, correlation_id }, frame, body_at })
+    }
+
+    /// For an answer that comes when the frame is gone.
+    #[must_use]
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 
     /// A decoder at the start of the body.
@@ -86,7 +107,9 @@ impl Context {
         let range = wire::offset_in(&self.frame, part).expect("decoded parts lie in the frame they were decoded from");
         self.frame.slice(range..range + part.len())
     }
+}
 
+impl Asker {
     /// An answer without external bytes.
     ///
     /// # Errors

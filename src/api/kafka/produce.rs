@@ -1,24 +1,26 @@
 //! Produce: batches are checked here (header, CRC, limits), then go to the owners of their partitions.
 //!
 //! The first stage ends when every batch has its place in its partition's order, so that a connection's requests cannot overtake each other;
-//! what is awaited after it is durability only.
+//! what is awaited after it is durability only. The frame is let go at the end of the first stage: its memory, still in the cache, is the
+//! next frame's.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+use base::{PartitionIndex, Uuid};
 use net::{OnClose, Reply, Started};
 use record::{BatchView, ProduceLimits, RecordRules, Summary, TimestampBounds};
 use shard::Slice;
 use storage::LogId;
 use wire::messages::produce::{
-    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse, ProduceRequest,
-    ProduceResponse, TopicProduceData, TopicProduceResponse,
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse,
+    ProduceRequest, ProduceResponse, TopicProduceData, TopicProduceResponse,
 };
 use wire::{Array, ErrorCode};
 
-use super::context::{Context, Refusal};
+use super::context::{Asker, Context, Refusal};
 use super::{errors, produce_legacy};
 use crate::cluster::{Topic, View};
 use crate::config::{TimestampType, TopicConfig};
@@ -52,18 +54,27 @@ pub fn start(context: Rc<Context>) -> Boxed<Result<Started, Refusal>> {
             (acks.unwrap_or(Acks::All), deadline, tasks, plan)
         };
         let produced = router::produce(&context.node, acks, deadline, tasks).await;
-        let silent = acks == Acks::None;
+        let asker = context.asker();
+        drop(context);
         let reply: Boxed<Reply> = Box::pin(async move {
-            let produced = merge(plan, produced.await);
-            let reply = if silent { silently(&produced) } else { answer(&context, &produced) };
+            let outcomes = merge(plan, produced.await);
+            let reply = if acks == Acks::None { silently(&outcomes) } else { answer(&asker, &outcomes) };
             reply.unwrap_or_else(|refusal| Reply::Close(refusal.to_string()))
         });
         Ok(Started::Later(reply, OnClose::Finish))
     })
 }
 
-/// For each partition of the request, in order: refused here, or the next of the tasks.
-type Plan = Vec<Option<Produced>>;
+/// A topic of the request with the partitions named in it, in order, and what became of each.
+struct TopicOutcome<T> {
+    /// As the request names it: the one or the other.
+    name: Box<str>,
+    id: Uuid,
+    partitions: Vec<(PartitionIndex, T)>,
+}
+
+/// Refused here, or the next of the tasks.
+type Plan = Vec<TopicOutcome<Option<Produced>>>;
 
 fn check(context: &Context, request: &ProduceRequest<'_>, refuse: Option<ErrorCode>) -> (Vec<BatchTask<Slice>>, Plan) {
     let view = context.node.view();
@@ -74,28 +85,22 @@ fn check(context: &Context, request: &ProduceRequest<'_>, refuse: Option<ErrorCo
             Some(error) => Err(error),
             None => resolve(&view, &topic, context.version),
         };
-        for partition in &topic.partition_data {
-            let checked = found.map_err(|error| Produced::failed(error, None)).and_then(|found| {
-                if !found.has(partition.index) {
-                    return Err(Produced::failed(ErrorCode::UnknownTopicOrPartition, None));
-                }
-                check_batch(context, found, partition.records.bytes().unwrap_or_default())
-            });
-            match checked {
-                Ok(batch) => {
-                    let log = LogId { topic_id: topic_id(found), partition: partition.index };
-                    tasks.push(BatchTask { log, batch });
-                    plan.push(None);
-                }
-                Err(failed) => plan.push(Some(failed)),
+        let mut check_partition = |partition: PartitionProduceData<'_>| {
+            let found = found.map_err(|error| Produced::failed(error, None))?;
+            if !found.has(partition.index) {
+                return Err(Produced::failed(ErrorCode::UnknownTopicOrPartition, None));
             }
-        }
+            let batch = check_batch(context, found, partition.records.bytes().unwrap_or_default())?;
+            tasks.push(BatchTask { log: LogId { topic_id: found.id, partition: partition.index }, batch });
+            Ok(())
+        };
+        let partitions = (&topic.partition_data)
+            .into_iter()
+            .map(|partition| (partition.index, check_partition(partition).err()))
+            .collect();
+        plan.push(TopicOutcome { name: topic.name.into(), id: topic.topic_id, partitions });
     }
     (tasks, plan)
-}
-
-fn topic_id(found: Result<&Topic, ErrorCode>) -> base::Uuid {
-    found.map(|topic| topic.id).unwrap_or_default()
 }
 
 fn resolve<'v>(view: &'v View, topic: &TopicProduceData<'_>, version: i16) -> Result<&'v Topic, ErrorCode> {
@@ -148,51 +153,56 @@ fn check_timestamps(context: &Context, config: &TopicConfig, summary: &Summary, 
         .map_err(|error| Produced::failed(errors::refused_records(&error), Some(error.to_string())))
 }
 
-fn merge(plan: Plan, produced: Vec<Produced>) -> Vec<Produced> {
+fn merge(plan: Plan, produced: Vec<Produced>) -> Vec<TopicOutcome<Produced>> {
     let mut produced = produced.into_iter();
+    let mut outcome = |refused: Option<Produced>| {
+        refused.or_else(|| produced.next()).unwrap_or_else(|| Produced::failed(ErrorCode::UnknownServerError, None))
+    };
     plan.into_iter()
-        .map(|refused| {
-            refused.or_else(|| produced.next()).unwrap_or_else(|| Produced::failed(ErrorCode::UnknownServerError, None))
+        .map(|TopicOutcome { name, id, partitions }| {
+            let partitions = partitions.into_iter().map(|(index, refused)| (index, outcome(refused))).collect();
+            TopicOutcome { name, id, partitions }
         })
         .collect()
 }
 
 /// A client with `acks=0` learns of a failure by the end of its connection, as in Kafka.
-fn silently(produced: &[Produced]) -> Result<Reply, Refusal> {
-    Ok(match produced.iter().find(|produced| produced.error.is_error()) {
+fn silently(outcomes: &[TopicOutcome<Produced>]) -> Result<Reply, Refusal> {
+    let mut produced = outcomes.iter().flat_map(|topic| &topic.partitions).map(|(_, produced)| produced);
+    Ok(match produced.find(|produced| produced.error.is_error()) {
         Some(failed) => Reply::Close(format!("a Produce with acks=0 failed: {}", failed.error)),
         None => Reply::Nothing,
     })
 }
 
-fn answer(context: &Context, produced: &[Produced]) -> Result<Reply, Refusal> {
-    let request: ProduceRequest<'_> = context.decode()?;
-    let view = context.node.view();
-    let mut produced_iter = produced.iter();
-    let mut moved = false;
-    let tells_leader = context.version >= LEADER_VERSION;
-    let responses: Vec<_> = (&request.topic_data)
-        .into_iter()
+fn answer(asker: &Asker, outcomes: &[TopicOutcome<Produced>]) -> Result<Reply, Refusal> {
+    let view = asker.node.view();
+    let leaders: Option<&View> = (asker.version >= LEADER_VERSION).then_some(&view);
+    let responses: Vec<_> = outcomes
+        .iter()
         .map(|topic| TopicProduceResponse {
-            name: topic.name,
-            topic_id: topic.topic_id,
-            partition_responses: (&topic.partition_data)
-                .into_iter()
-                .zip(produced_iter.by_ref())
-                .map(|(partition, produced)| {
-                    moved |= produced.error == ErrorCode::NotLeaderOrFollower;
-                    partition_response(tells_leader.then_some(&view), partition.index, produced)
-                })
+            name: &topic.name,
+            topic_id: topic.id,
+            partition_responses: topic
+                .partitions
+                .iter()
+                .map(|(index, produced)| partition_response(leaders, *index, produced))
                 .collect(),
         })
         .collect();
-    let node_endpoints = if moved && tells_leader { leader_endpoints(&view) } else { Array::empty() };
-    context.answer(&ProduceResponse { responses: responses.into(), throttle_time_ms: 0, node_endpoints })
+    let mut all = outcomes.iter().flat_map(|topic| &topic.partitions);
+    let node_endpoints = match leaders {
+        Some(view) if all.any(|(_, produced)| produced.error == ErrorCode::NotLeaderOrFollower) => {
+            leader_endpoints(view)
+        }
+        _ => Array::empty(),
+    };
+    asker.answer(&ProduceResponse { responses: responses.into(), throttle_time_ms: 0, node_endpoints })
 }
 
 fn partition_response<'p>(
     view: Option<&View>,
-    index: base::PartitionIndex,
+    index: PartitionIndex,
     produced: &'p Produced,
 ) -> PartitionProduceResponse<'p> {
     let current_leader = match view {
