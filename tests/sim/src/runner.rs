@@ -8,6 +8,8 @@
 //! | `SIM_KEEP_GOING` | go on after a failure, and list them all |
 //! | `SIM_LINES` | how many lines of the trace to show with `SIM_SEED` |
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::faults::Register;
@@ -67,56 +69,90 @@ fn pinned(list: &str, name: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Runs all seeds.
+/// What a run of many seeds has come to so far.
+struct Tally<'a> {
+    simulation: &'a Simulation,
+    total: Report,
+    seeds_done: u64,
+    operations_least: u64,
+    failures: Vec<String>,
+}
+
+impl Tally<'_> {
+    fn note(&mut self, seed: u64, report: &Report, failed: Option<Failed>) {
+        let Simulation { name, operations_min, .. } = *self.simulation;
+        self.seeds_done += 1;
+        self.total.operations += report.operations;
+        self.total.register.merge(&report.register);
+        self.operations_least = self.operations_least.min(report.operations);
+        let failure = match failed {
+            Some(failed) => failed.failure.to_string(),
+            None if report.operations < operations_min => {
+                format!("only {} operations of clients", report.operations)
+            }
+            None => return,
+        };
+        println!("sim {name}: FAILED after {} seeds: SIM_SEED={seed} cargo test -p sim --test {name}", self.seeds_done);
+        println!("{name}, seed {seed}: {failure}");
+        self.failures.push(format!("seed {seed}: {failure}"));
+    }
+}
+
+/// Runs all seeds, as many at once as there are cores: each has a world of its own in one thread.
 ///
 /// # Panics
 /// When a seed fails, or when the run as a whole did not meet what it must.
-// The run's own clock: it decides no seed's history but its number.
+// The run's own clock and threads: they decide no seed's history but its number.
 #[allow(clippy::disallowed_methods)]
 pub fn run_all(simulation: &Simulation, pinned_list: &str) {
     if let Some(seed) = variable("SIM_SEED") {
         return run_one(simulation, seed);
     }
+    let name = simulation.name;
     let base = variable("SIM_BASE")
         .unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_millis() as u64));
     let count = variable("SIM_SEEDS").unwrap_or(simulation.fresh_seeds);
-    let pinned = pinned(pinned_list, simulation.name);
-    println!("sim {}: {} pinned seeds, {count} fresh ones from SIM_BASE={base}", simulation.name, pinned.len());
+    let mut seeds = pinned(pinned_list, name);
+    println!("sim {name}: {} pinned seeds, {count} fresh ones from SIM_BASE={base}", seeds.len());
+    seeds.extend((0..count).map(|index| base.wrapping_add(index)));
     let started = Instant::now();
-    let mut total = Report::default();
-    let (mut seeds_done, mut failures, mut operations_least) = (0, 0, u64::MAX);
-    for seed in pinned.iter().copied().chain((0..count).map(|index| base.wrapping_add(index))) {
-        let (report, _, failed) = run_seed(simulation, seed, false);
-        seeds_done += 1;
-        total.operations += report.operations;
-        total.register.merge(&report.register);
-        assert!(
-            failed.is_some() || report.operations >= simulation.operations_min,
-            "{}, seed {seed}: only {} operations of clients",
-            simulation.name,
-            report.operations
-        );
-        operations_least = operations_least.min(report.operations);
-        if let Some(failed) = failed {
-            let name = simulation.name;
-            println!("sim {name}: FAILED after {seeds_done} seeds: SIM_SEED={seed} cargo test -p sim --test {name}");
-            failures += 1;
-            if variable("SIM_KEEP_GOING").is_none() {
-                panic!("{name}, seed {seed}: {}", failed.failure);
-            }
-            println!("{name}, seed {seed}: {}", failed.failure);
+    let mut tally =
+        Tally { simulation, total: Report::default(), seeds_done: 0, operations_least: u64::MAX, failures: Vec::new() };
+    let keep_going = variable("SIM_KEEP_GOING").is_some();
+    let next = AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let (done, results) = mpsc::channel();
+        for _ in 0..workers {
+            let (done, next, seeds) = (done.clone(), &next, &seeds);
+            scope.spawn(move || {
+                while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (report, _, failed) = run_seed(simulation, seed, false);
+                    if done.send((seed, report, failed)).is_err() {
+                        return;
+                    }
+                }
+            });
         }
-    }
+        drop(done);
+        for (seed, report, failed) in results {
+            tally.note(seed, &report, failed);
+            if !keep_going && !tally.failures.is_empty() {
+                // The workers find nobody to tell, and end.
+                return;
+            }
+        }
+    });
+    let Tally { total, seeds_done, operations_least, failures, .. } = tally;
     let seconds = started.elapsed().as_secs_f64();
     println!(
-        "sim {}: {seeds_done} seeds, {} operations of clients ({} a seed, at least {operations_least}), {seconds:.1} s, {:.0} operations/s",
-        simulation.name,
+        "sim {name}: {seeds_done} seeds, {} operations of clients ({} a seed, at least {operations_least}), {seconds:.1} s, {:.0} operations/s",
         total.operations,
         total.operations / seeds_done.max(1),
         total.operations as f64 / seconds
     );
     println!("{}", total.register.lines());
-    assert_eq!(failures, 0, "{}: failures in {seeds_done} seeds", simulation.name);
+    assert!(failures.is_empty(), "{name}: of {seeds_done} seeds failed {failures:#?}");
     let missing = total.register.missing(simulation.must_meet);
     let whole_run = count >= simulation.fresh_seeds;
     assert!(!whole_run || missing.is_empty(), "never met in {seeds_done} seeds: {missing:?}");
