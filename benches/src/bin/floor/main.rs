@@ -2,11 +2,13 @@
 //! carries all that came while the one before was under way, and each frame gets the smallest reply that a client accepts.
 //! No check, no offset, no index, no reader, no recovery.
 //!
-//! Two forms. `once`: bytes go to the device once, durably. `twice`: once durably and once more in the background with no
-//! sync of its own, as a broker must that journals first and keeps logs for reading.
+//! Three forms. `once`: bytes go to the device once, durably. `twice`: once durably and once more in the background with no
+//! sync of its own, as a broker must that journals first and keeps logs for reading. `kept`: the same, but each frame's CRC is
+//! computed and the frame copied to where the newest records are kept, as a broker must that trusts no client and stores
+//! records one behind another.
 //!
-//! Bare io_uring, one thread and one ring per shard; frames are received straight into registered memory and written from
-//! there, so no byte is copied in this process. Prints `ready floor kafka=HOST:PORT shards=N` when it can take connections.
+//! Bare io_uring, one thread and one ring per shard; frames are received straight into registered memory and, but for the last form,
+//! written from there, so no byte is copied in this process. Prints `ready floor kafka=HOST:PORT shards=N` when it can take connections.
 
 mod memory;
 mod shard;
@@ -23,6 +25,7 @@ use clap::{Parser, ValueEnum};
 enum Form {
     Once,
     Twice,
+    Kept,
 }
 
 #[derive(Parser)]
@@ -51,13 +54,14 @@ fn main() -> std::io::Result<()> {
     for n in 0..arguments.shards {
         let file = |name: &str| prezeroed(&arguments.dir.join(format!("{name}-{n}")), file_bytes);
         let journal = file("journal")?;
-        let background = (arguments.form == Form::Twice).then(|| file("background")).transpose()?;
+        let background = (arguments.form != Form::Once).then(|| file("background")).transpose()?;
         let files = shard::Files { journal, background, bytes: file_bytes };
+        let keeps = arguments.form == Form::Kept;
         let (seat, doors) = shard::seat()?;
         seats.push(seat);
         let ready = ready.clone();
         std::thread::spawn(move || {
-            let result = process::pin_to(n).and_then(|()| shard::run(doors, files, &ready));
+            let result = process::pin_to(n).and_then(|()| shard::run(doors, files, keeps, &ready));
             // A shard never ends by itself.
             eprintln!("floor: shard {n} failed: {result:?}");
             std::process::exit(5);

@@ -1,7 +1,10 @@
-//! A shard's memory for frames: slots of one size in one registered buffer, handed out last in, first out, so that what is
-//! used is what is still in the cache.
+//! A shard's memory for frames: slots of one size in one registered buffer. Those for receiving are handed out last in, first out, so
+//! that what is used is what is still in the cache; those that frames are copied to, if they are, first in, first out, as a broker's
+//! memory of the newest records is.
 //!
 //! Invariant: a slot is in the hands of one frame, or free. The memory never moves while the ring lives.
+
+use std::collections::VecDeque;
 
 use benches::aligned::{AlignedBuf, round_up};
 
@@ -9,12 +12,17 @@ pub const SLOT_BYTES: usize = 1 << 20;
 
 pub struct Slots {
     memory: AlignedBuf,
+    receiving: usize,
     free: Vec<usize>,
+    copies_free: VecDeque<usize>,
 }
 
 impl Slots {
-    pub fn new(count: usize) -> Self {
-        Self { memory: AlignedBuf::huge(count * SLOT_BYTES), free: (0..count).rev().collect() }
+    /// `copies` of them are for copies.
+    pub fn new(receiving: usize, copies: usize) -> Self {
+        let memory = AlignedBuf::huge((receiving + copies) * SLOT_BYTES);
+        let copies_free = (receiving..receiving + copies).collect();
+        Self { memory, receiving, free: (0..receiving).rev().collect(), copies_free }
     }
 
     /// The whole memory, to register.
@@ -26,8 +34,18 @@ impl Slots {
         self.free.pop()
     }
 
+    /// One for a copy.
+    pub fn take_for_copy(&mut self) -> Option<usize> {
+        self.copies_free.pop_front()
+    }
+
     pub fn give_back(&mut self, slot: usize) {
-        self.free.push(slot);
+        if slot < self.receiving { self.free.push(slot) } else { self.copies_free.push_back(slot) }
+    }
+
+    /// Copies the first `len` bytes of a slot to another.
+    pub fn copy(&mut self, from: usize, to: usize, len: usize) {
+        self.memory.copy_within(from * SLOT_BYTES..from * SLOT_BYTES + len, to * SLOT_BYTES);
     }
 
     pub fn bytes(&mut self, slot: usize) -> &mut [u8] {

@@ -20,6 +20,8 @@ use wire::{LENGTH_BYTES, frame_length};
 use crate::memory::{SLOT_BYTES, Slots};
 
 const SLOTS: usize = 64;
+/// What a shard keeps of the newest frames, in the form that does: far more than a cache holds.
+const KEPT_SLOTS: usize = 256;
 /// A vectored write takes no more vectors than this.
 const VECTORS_MAX: usize = 1024;
 const CORRELATION: std::ops::Range<usize> = 8..12;
@@ -28,7 +30,7 @@ const REPLY: [u8; 15] = [0, 0, 0, 11, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0];
 
 pub struct Files {
     pub journal: File,
-    /// Present in the form that writes twice.
+    /// Present in the forms that write twice.
     pub background: Option<File>,
     /// The size of each.
     pub bytes: u64,
@@ -71,8 +73,8 @@ impl Seat {
 struct Connection {
     stream: TcpStream,
     head: [u8; LENGTH_BYTES],
-    /// The slot of the frame that is being received, and the frame's bytes with its length.
-    receiving: Option<(usize, usize)>,
+    /// The slot of the frame that is being received, the one it is to be kept in, and the frame's bytes with its length.
+    receiving: Option<(usize, Option<usize>, usize)>,
     replies: Vec<u8>,
     replies_in_kernel: Vec<u8>,
 }
@@ -101,6 +103,7 @@ struct Shard {
     /// Connections whose next frame waits for a slot; their heads are here already.
     hungry: VecDeque<usize>,
     slots: Slots,
+    keeps: bool,
     files: Files,
     journal_at: u64,
     background_at: u64,
@@ -130,9 +133,9 @@ fn tag(kind: Kind, index: usize) -> u64 {
 }
 
 /// Serves for ever.
-pub fn run(doors: Doors, files: Files, ready: &Sender<()>) -> io::Result<()> {
+pub fn run(doors: Doors, files: Files, keeps: bool, ready: &Sender<()>) -> io::Result<()> {
     let mut ring = Ring::new(1024)?;
-    let mut slots = Slots::new(SLOTS);
+    let mut slots = Slots::new(SLOTS, if keeps { KEPT_SLOTS } else { 0 });
     // SAFETY: the memory lives as long as the shard, whose ring goes first.
     let registered = unsafe { ring.register_buffers(&[slots.vector()]) };
     let writes_fixed = registered.is_ok() && ring.supports(opcode::WritevFixed::CODE);
@@ -144,6 +147,7 @@ pub fn run(doors: Doors, files: Files, ready: &Sender<()>) -> io::Result<()> {
         background: VecDeque::new(),
         hungry: VecDeque::new(),
         slots,
+        keeps,
         files,
         journal_at: 0,
         background_at: 0,
@@ -224,12 +228,12 @@ impl Shard {
         if length + LENGTH_BYTES < CORRELATION.end {
             return self.close(index);
         }
-        let Some(slot) = self.slots.take() else {
+        let Some((slot, kept)) = self.take_slots() else {
             self.hungry.push_back(index);
             return Ok(());
         };
         let connection = &mut *self.connections[index];
-        connection.receiving = Some((slot, LENGTH_BYTES + length));
+        connection.receiving = Some((slot, kept, LENGTH_BYTES + length));
         let bytes = self.slots.bytes(slot);
         bytes[..LENGTH_BYTES].copy_from_slice(&connection.head);
         let body = bytes[LENGTH_BYTES..].as_mut_ptr();
@@ -239,12 +243,33 @@ impl Shard {
         unsafe { self.ring.push(&entry) }
     }
 
+    /// A slot to receive into, and one to keep the frame in.
+    fn take_slots(&mut self) -> Option<(usize, Option<usize>)> {
+        let slot = self.slots.take()?;
+        if !self.keeps {
+            return Some((slot, None));
+        }
+        let kept = self.slots.take_for_copy();
+        if kept.is_none() {
+            self.slots.give_back(slot);
+        }
+        Some((slot, Some(kept?)))
+    }
+
     fn body(&mut self, index: usize, result: io::Result<usize>) -> io::Result<()> {
-        let Some((slot, bytes)) = self.connections[index].receiving.take() else {
+        let Some((mut slot, kept, bytes)) = self.connections[index].receiving.take() else {
             return Err(io::Error::other("a body that nobody asked for"));
         };
         if result.ok() != Some(bytes - LENGTH_BYTES) {
+            kept.into_iter().for_each(|kept| self.slots.give_back(kept));
             return self.free(slot);
+        }
+        if let Some(kept) = kept {
+            let mut crc = record::BatchCrc::new();
+            crc.update(&self.slots.bytes(slot)[..bytes]);
+            std::hint::black_box(crc.value());
+            self.slots.copy(slot, kept, bytes);
+            self.slots.give_back(std::mem::replace(&mut slot, kept));
         }
         self.gathered.push(Frame { connection: index, slot, bytes });
         self.recv_head(index)
