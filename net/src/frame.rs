@@ -7,9 +7,6 @@
 //! Bound: the shard's part for received bytes. A frame that needs more than the first step holds memory while it waits for more, so
 //! it takes a turn first: the long frames that have one fit in together. Whoever gets none in time is closed.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -46,13 +43,7 @@ impl FrameMemory {
 
     /// A turn for a frame of `len`; `None` when others take too long.
     async fn turn(&self, len: usize) -> Option<Permit> {
-        let mut turn = pin!(self.turns.acquire(len * 2));
-        let mut late = pin!(self.shard.sleep(TURN_LIMIT));
-        poll_fn(|context| match turn.as_mut().poll(context) {
-            Poll::Ready(turn) => Poll::Ready(turn.ok()),
-            Poll::Pending => late.as_mut().poll(context).map(|()| None),
-        })
-        .await
+        self.shard.until(self.shard.now() + TURN_LIMIT, self.turns.acquire(len * 2)).await?.ok()
     }
 }
 

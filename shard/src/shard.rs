@@ -8,10 +8,10 @@
 //! call is made, so a crashed world may be taken apart at leisure; same completions at the same times give the same schedule.
 
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -171,6 +171,17 @@ impl Shard {
     #[must_use]
     pub fn sleep(&self, delay: Duration) -> Sleep {
         self.sleep_until(self.now() + delay)
+    }
+
+    /// What `work` yields; `None` once `deadline` has come before, and `work` is dropped.
+    pub async fn until<T>(&self, deadline: Instant, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        let mut late = pin!(self.sleep_until(deadline));
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => late.as_mut().poll(context).map(|()| None),
+        })
+        .await
     }
 
     /// Lets the others of this class run first.

@@ -6,8 +6,8 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -22,6 +22,16 @@ impl fmt::Display for Closed {
 }
 
 impl std::error::Error for Closed {}
+
+/// Ends with the first of the two, looked at in this order; the other is dropped.
+pub async fn either(first: impl Future, second: impl Future) {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    poll_fn(|context| match first.as_mut().poll(context) {
+        Poll::Ready(_) => Poll::Ready(()),
+        Poll::Pending => second.as_mut().poll(context).map(|_| ()),
+    })
+    .await;
+}
 
 /// Permits, given out in the order they were asked for; who asks for many is not overtaken by who asks for few.
 #[derive(Clone)]

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 
 use base::{Instant, Offset, WallTime};
 use shard::Slice;
@@ -125,7 +124,7 @@ fn work_off_backlog(node: &Rc<Node>, partition: &Rc<Partition>) {
 }
 
 async fn finish(node: &Node, acks: Acks, deadline: Instant, appending: Appending) -> Produced {
-    let waited = before(node, deadline, async {
+    let work = async {
         let placed = match appending {
             Appending::Placed(placed) => placed,
             Appending::Waiting(receiver) => match receiver.await {
@@ -138,24 +137,12 @@ async fn finish(node: &Node, acks: Acks, deadline: Instant, appending: Appending
             placed.durable.await.map_err(lost)?;
         }
         Ok(placed.answer)
-    })
-    .await;
-    match waited {
+    };
+    match node.shard.until(deadline, work).await {
         Some(outcome) => outcome.unwrap_or_else(|failed| failed),
         // The outcome is unknown to the client, as Kafka says it.
         None => Produced::failed(ErrorCode::RequestTimedOut, None),
     }
-}
-
-/// `None` when `work` is not done by the deadline.
-async fn before<T>(node: &Node, deadline: Instant, work: impl Future<Output = T>) -> Option<T> {
-    let mut work = std::pin::pin!(work);
-    let mut timeout = std::pin::pin!(node.shard.sleep_until(deadline));
-    std::future::poll_fn(|context: &mut Context<'_>| match work.as_mut().poll(context) {
-        Poll::Ready(done) => Poll::Ready(Some(done)),
-        Poll::Pending => timeout.as_mut().poll(context).map(|()| None),
-    })
-    .await
 }
 
 /// Kafka's code for each refusal of the log.

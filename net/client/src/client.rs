@@ -21,7 +21,7 @@ use wire::{ApiKey, Array, ErrorCode, Request};
 use crate::address::resolve;
 use crate::connection::{Connection, ConnectionOptions, Reply};
 use crate::metadata::{Metadata, Topic};
-use crate::wait::{Backoff, RetryOptions, until};
+use crate::wait::{Backoff, RetryOptions};
 use crate::{Error, Sending};
 
 /// How a client behaves.
@@ -248,10 +248,10 @@ impl Client {
         let mut backoff = Backoff::new(self.0.options.retry);
         let mut last = None;
         loop {
-            let error = match until(shard, deadline, attempt()).await {
-                Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) => error,
-                Err(_) => {
+            let error = match shard.until(deadline, attempt()).await {
+                Some(Ok(value)) => return Ok(value),
+                Some(Err(error)) => error,
+                None => {
                     let after = deadline - started;
                     return Err(last.unwrap_or(Error::TimedOut { what: "the cluster".into(), after }));
                 }

@@ -25,7 +25,6 @@ use wire::{ApiKey, Decoder, ErrorCode, Frame, Message, Part, Request, ResponseHe
 
 use crate::Error;
 use crate::versions::{VersionTable, highest_common};
-use crate::wait::until;
 
 /// Bytes handed to the socket in one go, at least one frame: enough to keep it busy, few enough to see its errors soon.
 const SEND_BYTES: usize = MIB;
@@ -184,10 +183,10 @@ impl Answer {
     /// The connection ended first; a time-out ends it, since the answers behind this one can't come any more.
     pub async fn wait(self) -> Result<Reply, Error> {
         let shared = &self.connection.0.shared;
-        match until(&shared.shard, self.deadline, self.receiver).await {
-            Ok(Ok(reply)) => reply,
-            Ok(Err(shard::sync::Closed)) => Err(shared.closed("closed")),
-            Err(_) => {
+        match shared.shard.until(self.deadline, self.receiver).await {
+            Some(Ok(reply)) => reply,
+            Some(Err(shard::sync::Closed)) => Err(shared.closed("closed")),
+            None => {
                 let what = format!("{} to {}", self.key, shared.address);
                 let error = Error::TimedOut { what, after: self.timeout };
                 shared.fail(&error);
@@ -226,19 +225,19 @@ impl Connection {
     ) -> Result<Self, Error> {
         let failed = |cause: String| Error::Connect { address: address.to_string(), cause };
         let deadline = shard.now() + options.connect_timeout;
-        let socket = match until(shard, deadline, shard.connect(address)).await {
-            Ok(Ok(socket)) => socket,
-            Ok(Err(error)) => return Err(failed(error.to_string())),
-            Err(_) => return Err(failed(format!("no answer within {} ms", options.connect_timeout.as_millis()))),
+        let socket = match shard.until(deadline, shard.connect(address)).await {
+            Some(Ok(socket)) => socket,
+            Some(Err(error)) => return Err(failed(error.to_string())),
+            None => return Err(failed(format!("no answer within {} ms", options.connect_timeout.as_millis()))),
         };
         let connection = Self::over(shard, account, socket, address.to_string(), options);
-        match until(shard, deadline, connection.negotiate()).await {
-            Ok(Ok(())) => Ok(connection),
-            Ok(Err(Error::Closed { cause, .. })) => Err(failed(cause)),
-            Err(_) | Ok(Err(Error::TimedOut { .. })) => {
+        match shard.until(deadline, connection.negotiate()).await {
+            Some(Ok(())) => Ok(connection),
+            Some(Err(Error::Closed { cause, .. })) => Err(failed(cause)),
+            None | Some(Err(Error::TimedOut { .. })) => {
                 Err(failed("it accepts connections but does not answer".into()))
             }
-            Ok(Err(error)) => Err(error),
+            Some(Err(error)) => Err(error),
         }
     }
 

@@ -1,39 +1,6 @@
-//! Waiting with an end: a future or a deadline, and how long to wait between tries.
-//!
-//! Owner: whoever waits. The delays are a pure function of the attempt and a random number, so a seeded world repeats them.
+//! How long to wait between tries: a pure function of the attempt and a random number, so a seeded world repeats it.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 use std::time::Duration;
-
-use base::Instant;
-use shard::Shard;
-
-/// The deadline came first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Elapsed;
-
-/// `future`, or [`Elapsed`] once `deadline` has come; the future is dropped then.
-pub(crate) async fn until<T>(shard: &Shard, deadline: Instant, future: impl Future<Output = T>) -> Result<T, Elapsed> {
-    let mut future = pin!(future);
-    let mut deadline = pin!(shard.sleep_until(deadline));
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(value) => Poll::Ready(Ok(value)),
-        Poll::Pending => deadline.as_mut().poll(context).map(|_| Err(Elapsed)),
-    })
-    .await
-}
-
-/// Ends with the first of the two; the other is dropped.
-pub(crate) async fn either(first: impl Future, second: impl Future) {
-    let (mut first, mut second) = (pin!(first), pin!(second));
-    poll_fn(|context| match first.as_mut().poll(context) {
-        Poll::Ready(_) => Poll::Ready(()),
-        Poll::Pending => second.as_mut().poll(context).map(|_| ()),
-    })
-    .await;
-}
 
 /// Bounds of the delay before another try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,5 @@
 use super::super::entries::kind;
+use super::super::frame::block_part;
 use super::*;
 use crate::segment::SegmentMeta;
 use base::{LeaderEpoch, PartitionIndex, PlacementEpoch, Random, Uuid, WallTime};

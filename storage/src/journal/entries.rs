@@ -4,7 +4,7 @@
 
 use base::{LeaderEpoch, Offset, PlacementEpoch, WallTime};
 
-use super::codec::{ENTRY_HEAD_BYTES, FRAME_HEAD_BYTES, FrameHead, JOURNAL_BLOCK_BYTES, block_part, blocks_of};
+use super::frame::{ENTRY_HEAD_BYTES, FRAME_HEAD_BYTES, FrameHead, JOURNAL_BLOCK_BYTES, block_part, blocks_of};
 use crate::bytes::{Reader, Short, put_log_id};
 use crate::config::{LogId, is_topic_name};
 use crate::segment::SegmentMeta;

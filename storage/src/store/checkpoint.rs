@@ -306,7 +306,7 @@ pub(crate) async fn checkpoint_loop(core: Rc<StoreCore>) {
     loop {
         let wait = core.checkpoint_wanted.wait();
         if !core.checkpoint_asked.get() && !core.stopping.get() {
-            super::either(wait, core.shard.sleep(core.config.checkpoint_interval)).await;
+            shard::sync::either(wait, core.shard.sleep(core.config.checkpoint_interval)).await;
         }
         if core.stopping.get() {
             return;

@@ -101,7 +101,7 @@ async fn next_log(core: &StoreCore) -> Option<Rc<LogInner>> {
                 if due <= core.shard.now() {
                     return core.destage_line.aging.borrow_mut().pop_front();
                 }
-                super::either(wait, core.shard.sleep_until(due)).await;
+                shard::sync::either(wait, core.shard.sleep_until(due)).await;
             }
         }
     }

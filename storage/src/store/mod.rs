@@ -31,9 +31,7 @@ pub(crate) mod trash;
 mod upkeep;
 mod writers;
 
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 
 use base::{PlacementEpoch, WallTime};
 use shard::Shard;
@@ -258,16 +256,4 @@ impl From<CheckpointError> for StoreError {
             CheckpointError::Io(error) => Self::io("keep the journal of", "an offline log", error),
         }
     }
-}
-
-/// Resolves when either does.
-pub(crate) async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    std::future::poll_fn(|context| {
-        if one.as_mut().poll(context).is_ready() || other.as_mut().poll(context).is_ready() {
-            return Poll::Ready(());
-        }
-        Poll::Pending
-    })
-    .await;
 }

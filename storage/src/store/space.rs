@@ -51,7 +51,7 @@ pub(crate) async fn space_loop(core: Rc<StoreCore>) {
             keep_ballast(&core).await;
         }
         measurements = measurements.wrapping_add(1);
-        super::either(core.stopped.wait(), core.shard.sleep(MEASURE_INTERVAL)).await;
+        shard::sync::either(core.stopped.wait(), core.shard.sleep(MEASURE_INTERVAL)).await;
         measure(&core).await;
     }
 }

@@ -88,7 +88,7 @@ impl Trash {
                 None => changed.await,
                 Some(due) if due > self.0.shard.now() && !self.0.hurried.get() => {
                     // A stop must not wait for a delay of minutes.
-                    super::either(self.0.shard.sleep_until(due), changed).await;
+                    shard::sync::either(self.0.shard.sleep_until(due), changed).await;
                 }
                 Some(due) => {
                     let taken = {

@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(300);
 pub(crate) async fn upkeep_loop(core: Rc<StoreCore>) {
     let mut guard = ClockGuard::default();
     loop {
-        super::either(core.stopped.wait(), core.shard.sleep(core.config.upkeep_interval)).await;
+        shard::sync::either(core.stopped.wait(), core.shard.sleep(core.config.upkeep_interval)).await;
         if core.stopping.get() || core.closing.get() {
             return;
         }

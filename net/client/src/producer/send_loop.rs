@@ -17,7 +17,7 @@ use super::batch::{Acknowledged, Batch, DeliveryError};
 use super::queue::{Identity, PartitionQueue, Verdict, Wants};
 use super::{Acks, Inner};
 use crate::connection::{Connection, Reply, Sending, Slot};
-use crate::wait::{Backoff, either};
+use crate::wait::Backoff;
 use crate::{Client, Error};
 
 /// The first version of Produce that names topics by their id.
@@ -69,7 +69,7 @@ pub(super) async fn run(inner: Rc<Inner>) {
             continue;
         }
         match deadline {
-            Some(deadline) => either(inner.wake.wait(), inner.client.shard().sleep_until(deadline)).await,
+            Some(deadline) => shard::sync::either(inner.wake.wait(), inner.client.shard().sleep_until(deadline)).await,
             None => inner.wake.wait().await,
         }
     }
