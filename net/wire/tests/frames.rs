@@ -1,9 +1,14 @@
 //! Frames end to end: headers, the length prefix, external records, and the bytes of a few messages written out by hand.
 
 use base::{Offset, PartitionIndex, Uuid};
+use wire::messages::describe_log_dirs::DescribeLogDirsResult;
+use wire::messages::describe_topic_partitions::Cursor;
 use wire::messages::fetch::{FetchableTopicResponse, PartitionData};
 use wire::messages::produce::{PartitionProduceData, TopicProduceData};
-use wire::messages::{ApiVersionsRequest, ApiVersionsResponse, FetchResponse, ProduceRequest};
+use wire::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, DescribeLogDirsResponse, DescribeTopicPartitionsRequest, FetchResponse,
+    ProduceRequest,
+};
 use wire::{
     ApiKey, DecodeFault, Decoder, ErrorCode, FrameError, LENGTH_BYTES, Message, Part, Records, RequestHeader,
     ResponseHeader, encode_request, encode_response, frame_length, offset_in,
@@ -105,6 +110,56 @@ fn bytes_written_by_hand() {
     let header = ResponseHeader::decode(&mut decoder, ApiKey::ApiVersions, 0).unwrap();
     assert_eq!(header.correlation_id, 5);
     assert_eq!(ApiVersionsResponse::decode_exact(decoder, 0).unwrap(), response);
+}
+
+/// The frame at this version is these bytes behind its length, and they are the response again.
+fn check_response<'a, M: Message<'a> + PartialEq + std::fmt::Debug>(response: &M, version: i16, bytes: &'a [u8]) {
+    let frame = encode_response(version, 5, response, Vec::new()).unwrap();
+    assert_eq!(&frame.structure()[LENGTH_BYTES..], bytes);
+    let mut decoder = Decoder::new(bytes);
+    assert_eq!(ResponseHeader::decode(&mut decoder, M::KEY, version).unwrap().correlation_id, 5);
+    assert_eq!(M::decode_exact(decoder, version).as_ref(), Ok(response));
+}
+
+#[test]
+fn log_directories_written_by_hand() {
+    let directory = DescribeLogDirsResult { log_dir: "/d", usable_bytes: 7, is_cordoned: true, ..Default::default() };
+    let response = |directory: DescribeLogDirsResult<'static>| DescribeLogDirsResponse {
+        results: vec![directory].into(),
+        ..Default::default()
+    };
+    // Version 5, which the oracle lacks, is version 4 and a byte.
+    let until_total = b"\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x03/d\x01";
+    let sizes = b"\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x07";
+    let bytes = |end: &[u8]| [until_total.as_slice(), sizes, end].concat();
+    check_response(&response(directory.clone()), 5, &bytes(b"\x01\x00\x00"));
+    check_response(&response(DescribeLogDirsResult { is_cordoned: false, ..directory }), 4, &bytes(b"\x00\x00"));
+}
+
+#[test]
+fn a_struct_that_may_be_null_has_a_byte_in_front() {
+    let cursor = Cursor { topic_name: "t", partition_index: PartitionIndex(3) };
+    let table: [(_, &[u8]); 2] = [
+        (None, b"\x01\x00\x00\x07\xd0\xff\x00"),
+        (Some(cursor), b"\x01\x00\x00\x07\xd0\x01\x02t\x00\x00\x00\x03\x00\x00"),
+    ];
+    for (cursor, bytes) in table {
+        let request = DescribeTopicPartitionsRequest { cursor, ..Default::default() };
+        let frame = encode_request(0, 5, None, &request, Vec::new()).unwrap();
+        assert!(frame.structure().ends_with(bytes), "{frame:?}");
+        assert_eq!(DescribeTopicPartitionsRequest::decode_exact(Decoder::new(bytes), 0), Ok(request));
+    }
+    // Kafka takes every negative byte for null and every other for a struct that follows.
+    let table: [(&[u8], _); 3] = [
+        (b"\x01\x00\x00\x07\xd0\x80\x00", Ok(None)),
+        (b"\x01\x00\x00\x07\xd0\x00\x02t\x00\x00\x00\x03\x00\x00", Ok(Some(cursor))),
+        (b"\x01\x00\x00\x07\xd0\x01\x00", Err(("Cursor.topic_name", 6, DecodeFault::Null))),
+    ];
+    for (bytes, expected) in table {
+        let read = DescribeTopicPartitionsRequest::decode_exact(Decoder::new(bytes), 0);
+        let read = read.map(|request| request.cursor).map_err(|error| (error.field, error.position, error.fault));
+        assert_eq!(read, expected);
+    }
 }
 
 #[test]

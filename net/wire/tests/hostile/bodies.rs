@@ -3,10 +3,16 @@
 #![allow(dead_code, reason = "each program that includes this file runs a part of it")]
 
 use wire::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, FetchRequest, FetchResponse, FindCoordinatorRequest, FindCoordinatorResponse,
-    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
-    MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreatePartitionsRequest,
+    CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse,
+    DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
+    DescribeConfigsResponse, DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeProducersRequest,
+    DescribeProducersResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, ElectLeadersRequest,
+    ElectLeadersResponse, FetchRequest, FetchResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse,
+    ListConfigResourcesRequest, ListConfigResourcesResponse, ListOffsetsRequest, ListOffsetsResponse,
+    ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse, MetadataRequest, MetadataResponse,
+    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
 use wire::{ApiKey, Decoder, Encoder, Message, RequestHeader, ResponseHeader};
 
@@ -47,6 +53,18 @@ pub fn request_decode(frame: &[u8]) -> bool {
         ApiKey::FindCoordinator => read!(FindCoordinatorRequest, decoder, version),
         ApiKey::InitProducerId => read!(InitProducerIdRequest, decoder, version),
         ApiKey::OffsetForLeaderEpoch => read!(OffsetForLeaderEpochRequest, decoder, version),
+        ApiKey::DeleteRecords => read!(DeleteRecordsRequest, decoder, version),
+        ApiKey::DescribeConfigs => read!(DescribeConfigsRequest, decoder, version),
+        ApiKey::AlterConfigs => read!(AlterConfigsRequest, decoder, version),
+        ApiKey::DescribeLogDirs => read!(DescribeLogDirsRequest, decoder, version),
+        ApiKey::CreatePartitions => read!(CreatePartitionsRequest, decoder, version),
+        ApiKey::ElectLeaders => read!(ElectLeadersRequest, decoder, version),
+        ApiKey::IncrementalAlterConfigs => read!(IncrementalAlterConfigsRequest, decoder, version),
+        ApiKey::ListPartitionReassignments => read!(ListPartitionReassignmentsRequest, decoder, version),
+        ApiKey::DescribeCluster => read!(DescribeClusterRequest, decoder, version),
+        ApiKey::DescribeProducers => read!(DescribeProducersRequest, decoder, version),
+        ApiKey::ListConfigResources => read!(ListConfigResourcesRequest, decoder, version),
+        ApiKey::DescribeTopicPartitions => read!(DescribeTopicPartitionsRequest, decoder, version),
         _ => false,
     }
 }
@@ -73,6 +91,18 @@ pub fn response_decode(input: &[u8]) -> bool {
         ApiKey::FindCoordinator => read!(FindCoordinatorResponse, decoder, version),
         ApiKey::InitProducerId => read!(InitProducerIdResponse, decoder, version),
         ApiKey::OffsetForLeaderEpoch => read!(OffsetForLeaderEpochResponse, decoder, version),
+        ApiKey::DeleteRecords => read!(DeleteRecordsResponse, decoder, version),
+        ApiKey::DescribeConfigs => read!(DescribeConfigsResponse, decoder, version),
+        ApiKey::AlterConfigs => read!(AlterConfigsResponse, decoder, version),
+        ApiKey::DescribeLogDirs => read!(DescribeLogDirsResponse, decoder, version),
+        ApiKey::CreatePartitions => read!(CreatePartitionsResponse, decoder, version),
+        ApiKey::ElectLeaders => read!(ElectLeadersResponse, decoder, version),
+        ApiKey::IncrementalAlterConfigs => read!(IncrementalAlterConfigsResponse, decoder, version),
+        ApiKey::ListPartitionReassignments => read!(ListPartitionReassignmentsResponse, decoder, version),
+        ApiKey::DescribeCluster => read!(DescribeClusterResponse, decoder, version),
+        ApiKey::DescribeProducers => read!(DescribeProducersResponse, decoder, version),
+        ApiKey::ListConfigResources => read!(ListConfigResourcesResponse, decoder, version),
+        ApiKey::DescribeTopicPartitions => read!(DescribeTopicPartitionsResponse, decoder, version),
         _ => false,
     }
 }

@@ -85,19 +85,37 @@ impl<'a, Ours: Same<Theirs> + Wire<'a> + Clone, Theirs> Same<Vec<Theirs>> for Ar
     }
 }
 
+/// Leaves out the judgement of a field that the oracle does not have.
+macro_rules! unless_beyond {
+    ([] $judgement:block) => {
+        $judgement
+    };
+    ([$($versions:tt)+] $judgement:block) => {};
+}
+
 macro_rules! same_struct {
     ($($module:ident / $oracle:ident :: $name:ident $(<$life:lifetime>)? {
-        $($field:ident $([$($versions:tt)+])? $(null [$($nullable:tt)+])?),* $(,)?
+        $($field:ident $([$($versions:tt)+])? $(beyond [$($beyond:tt)+])? $(null [$($nullable:tt)+])?),* $(,)?
     })*) => {$(
         impl Same<theirs::$oracle::$name> for wire::messages::$module::$name $(<$life>)? {
             fn assert_same(&self, theirs: &theirs::$oracle::$name, _: &str) {
-                $(self.$field.assert_same(&theirs.$field, concat!(stringify!($name), ".", stringify!($field)));)*
+                $(unless_beyond!([$($($beyond)+)?] {
+                    self.$field.assert_same(&theirs.$field, concat!(stringify!($name), ".", stringify!($field)));
+                });)*
             }
         }
     )*};
 }
 
 every_struct!(same_struct);
+
+// The oracle has it twice, as Kafka's definitions do.
+same_struct! {
+    describe_topic_partitions/describe_topic_partitions_response::Cursor<'_> { topic_name, partition_index }
+}
+
+/// Versions that the oracle lacks, since it follows an older Kafka: here nobody judges our bytes but we.
+const BEYOND: [(&str, i16); 2] = [("DescribeLogDirsRequest", 5), ("DescribeLogDirsResponse", 5)];
 
 fn agrees<'a, Ours, Theirs>(bytes: &'a [u8], version: i16, seed: u64)
 where
@@ -116,9 +134,15 @@ where
 
 #[test]
 fn another_implementation_reads_and_writes_the_same_bytes() {
+    let mut beyond = Vec::new();
     macro_rules! check {
         ($name:ident) => {
+            let known = <theirs::$name as kafka_protocol::protocol::Message>::VERSIONS;
             for version in versions_of::<wire::messages::$name>() {
+                if !(known.min..=known.max).contains(&version) {
+                    beyond.push((stringify!($name), version));
+                    continue;
+                }
                 for seed in 0..SAMPLES {
                     let bytes = encoded::<wire::messages::$name>(version, seed);
                     agrees::<wire::messages::$name, theirs::$name>(&bytes, version, seed);
@@ -127,6 +151,7 @@ fn another_implementation_reads_and_writes_the_same_bytes() {
         };
     }
     every_message!(check);
+    assert_eq!(beyond, BEYOND);
 }
 
 #[test]

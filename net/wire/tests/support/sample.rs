@@ -102,14 +102,16 @@ impl<T: Sample> Sample for Array<'_, T> {
 /// Makes samples of the structs in `table.rs`.
 macro_rules! sample_struct {
     ($($module:ident / $oracle:ident :: $name:ident $(<$life:lifetime>)? {
-        $($field:ident $([$($versions:tt)+])? $(null [$($nullable:tt)+])?),* $(,)?
+        $($field:ident $([$($versions:tt)+])? $(beyond [$($beyond:tt)+])? $(null [$($nullable:tt)+])?),* $(,)?
     })*) => {$(
         impl $crate::sample::Sample for wire::messages::$module::$name $(<$life>)? {
             fn sample(source: &mut $crate::sample::Source) -> Self {
                 let mut value = Self::default();
                 $(
                     source.nullable = false $(|| ($($nullable)+).contains(&source.version))?;
-                    if true $(&& ($($versions)+).contains(&source.version))? {
+                    if true $(&& ($($versions)+).contains(&source.version))?
+                        $(&& ($($beyond)+).contains(&source.version))?
+                    {
                         value.$field = $crate::sample::Sample::sample(source);
                     }
                 )*

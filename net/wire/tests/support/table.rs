@@ -1,7 +1,8 @@
 //! Every struct of the protocol that this crate knows: its fields, the versions that have them and those in which they may
 //! be null. Written from Kafka's definitions a second time, so that a slip in a message's attributes shows.
 
-/// Hands the table to a macro: module here / module of the oracle :: struct { field [versions] null [versions] }.
+/// Hands the table to a macro: module here / module of the oracle :: struct { field [versions] null [versions] }; in
+/// place of `[versions]` stands `beyond [versions]` where they are beyond those that the oracle has.
 macro_rules! every_struct {
     ($use:ident) => {$use! {
         produce/produce_request::ProduceRequest<'_> { transactional_id null [3..], acks, timeout_ms, topic_data }
@@ -140,6 +141,146 @@ macro_rules! every_struct {
         offset_for_leader_epoch/offset_for_leader_epoch_response::EpochEndOffset {
             error_code, partition, leader_epoch, end_offset,
         }
+
+        delete_records/delete_records_request::DeleteRecordsRequest<'_> { topics, timeout_ms }
+        delete_records/delete_records_request::DeleteRecordsTopic<'_> { name, partitions }
+        delete_records/delete_records_request::DeleteRecordsPartition { partition_index, offset }
+        delete_records/delete_records_response::DeleteRecordsResponse<'_> { throttle_time_ms, topics }
+        delete_records/delete_records_response::DeleteRecordsTopicResult<'_> { name, partitions }
+        delete_records/delete_records_response::DeleteRecordsPartitionResult {
+            partition_index, low_watermark, error_code,
+        }
+
+        describe_configs/describe_configs_request::DescribeConfigsRequest<'_> {
+            resources, include_synonyms, include_documentation [3..],
+        }
+        describe_configs/describe_configs_request::DescribeConfigsResource<'_> {
+            resource_type, resource_name, configuration_keys null [0..],
+        }
+        describe_configs/describe_configs_response::DescribeConfigsResponse<'_> { throttle_time_ms, results }
+        describe_configs/describe_configs_response::DescribeConfigsResult<'_> {
+            error_code, error_message null [0..], resource_type, resource_name, configs,
+        }
+        describe_configs/describe_configs_response::DescribeConfigsResourceResult<'_> {
+            name, value null [0..], read_only, config_source, is_sensitive, synonyms, config_type [3..],
+            documentation [3..] null [3..],
+        }
+        describe_configs/describe_configs_response::DescribeConfigsSynonym<'_> { name, value null [0..], source }
+
+        alter_configs/alter_configs_request::AlterConfigsRequest<'_> { resources, validate_only }
+        alter_configs/alter_configs_request::AlterConfigsResource<'_> { resource_type, resource_name, configs }
+        alter_configs/alter_configs_request::AlterableConfig<'_> { name, value null [0..] }
+        alter_configs/alter_configs_response::AlterConfigsResponse<'_> { throttle_time_ms, responses }
+        alter_configs/alter_configs_response::AlterConfigsResourceResponse<'_> {
+            error_code, error_message null [0..], resource_type, resource_name,
+        }
+
+        describe_log_dirs/describe_log_dirs_request::DescribeLogDirsRequest<'_> { topics null [0..] }
+        describe_log_dirs/describe_log_dirs_request::DescribableLogDirTopic<'_> { topic, partitions }
+        describe_log_dirs/describe_log_dirs_response::DescribeLogDirsResponse<'_> {
+            throttle_time_ms, error_code [3..], results,
+        }
+        describe_log_dirs/describe_log_dirs_response::DescribeLogDirsResult<'_> {
+            error_code, log_dir, topics, total_bytes [4..], usable_bytes [4..], is_cordoned beyond [5..],
+        }
+        describe_log_dirs/describe_log_dirs_response::DescribeLogDirsTopic<'_> { name, partitions }
+        describe_log_dirs/describe_log_dirs_response::DescribeLogDirsPartition {
+            partition_index, partition_size, offset_lag, is_future_key,
+        }
+
+        create_partitions/create_partitions_request::CreatePartitionsRequest<'_> { topics, timeout_ms, validate_only }
+        create_partitions/create_partitions_request::CreatePartitionsTopic<'_> { name, count, assignments null [0..] }
+        create_partitions/create_partitions_request::CreatePartitionsAssignment<'_> { broker_ids }
+        create_partitions/create_partitions_response::CreatePartitionsResponse<'_> { throttle_time_ms, results }
+        create_partitions/create_partitions_response::CreatePartitionsTopicResult<'_> {
+            name, error_code, error_message null [0..],
+        }
+
+        elect_leaders/elect_leaders_request::ElectLeadersRequest<'_> {
+            election_type [1..], topic_partitions null [0..], timeout_ms,
+        }
+        elect_leaders/elect_leaders_request::TopicPartitions<'_> { topic, partitions }
+        elect_leaders/elect_leaders_response::ElectLeadersResponse<'_> {
+            throttle_time_ms, error_code [1..], replica_election_results,
+        }
+        elect_leaders/elect_leaders_response::ReplicaElectionResult<'_> { topic, partition_result }
+        elect_leaders/elect_leaders_response::PartitionResult<'_> { partition_id, error_code, error_message null [0..] }
+
+        incremental_alter_configs/incremental_alter_configs_request::IncrementalAlterConfigsRequest<'_> {
+            resources, validate_only,
+        }
+        incremental_alter_configs/incremental_alter_configs_request::AlterConfigsResource<'_> {
+            resource_type, resource_name, configs,
+        }
+        incremental_alter_configs/incremental_alter_configs_request::AlterableConfig<'_> {
+            name, config_operation, value null [0..],
+        }
+        incremental_alter_configs/incremental_alter_configs_response::IncrementalAlterConfigsResponse<'_> {
+            throttle_time_ms, responses,
+        }
+        incremental_alter_configs/incremental_alter_configs_response::AlterConfigsResourceResponse<'_> {
+            error_code, error_message null [0..], resource_type, resource_name,
+        }
+
+        list_partition_reassignments/list_partition_reassignments_request::ListPartitionReassignmentsRequest<'_> {
+            timeout_ms, topics null [0..],
+        }
+        list_partition_reassignments/list_partition_reassignments_request::ListPartitionReassignmentsTopics<'_> {
+            name, partition_indexes,
+        }
+        list_partition_reassignments/list_partition_reassignments_response::ListPartitionReassignmentsResponse<'_> {
+            throttle_time_ms, error_code, error_message null [0..], topics,
+        }
+        list_partition_reassignments/list_partition_reassignments_response::OngoingTopicReassignment<'_> {
+            name, partitions,
+        }
+        list_partition_reassignments/list_partition_reassignments_response::OngoingPartitionReassignment<'_> {
+            partition_index, replicas, adding_replicas, removing_replicas,
+        }
+
+        describe_cluster/describe_cluster_request::DescribeClusterRequest {
+            include_cluster_authorized_operations, endpoint_type [1..], include_fenced_brokers [2..],
+        }
+        describe_cluster/describe_cluster_response::DescribeClusterResponse<'_> {
+            throttle_time_ms, error_code, error_message null [0..], endpoint_type [1..], cluster_id, controller_id,
+            brokers, cluster_authorized_operations,
+        }
+        describe_cluster/describe_cluster_response::DescribeClusterBroker<'_> {
+            broker_id, host, port, rack null [0..], is_fenced [2..],
+        }
+
+        describe_producers/describe_producers_request::DescribeProducersRequest<'_> { topics }
+        describe_producers/describe_producers_request::TopicRequest<'_> { name, partition_indexes }
+        describe_producers/describe_producers_response::DescribeProducersResponse<'_> { throttle_time_ms, topics }
+        describe_producers/describe_producers_response::TopicResponse<'_> { name, partitions }
+        describe_producers/describe_producers_response::PartitionResponse<'_> {
+            partition_index, error_code, error_message null [0..], active_producers,
+        }
+        describe_producers/describe_producers_response::ProducerState {
+            producer_id, producer_epoch, last_sequence, last_timestamp, coordinator_epoch, current_txn_start_offset,
+        }
+
+        list_config_resources/list_config_resources_request::ListConfigResourcesRequest<'_> { resource_types [1..] }
+        list_config_resources/list_config_resources_response::ListConfigResourcesResponse<'_> {
+            throttle_time_ms, error_code, config_resources,
+        }
+        list_config_resources/list_config_resources_response::ConfigResource<'_> { resource_name, resource_type [1..] }
+
+        describe_topic_partitions/describe_topic_partitions_request::DescribeTopicPartitionsRequest<'_> {
+            topics, response_partition_limit, cursor null [0..],
+        }
+        describe_topic_partitions/describe_topic_partitions_request::TopicRequest<'_> { name }
+        describe_topic_partitions/describe_topic_partitions_request::Cursor<'_> { topic_name, partition_index }
+        describe_topic_partitions/describe_topic_partitions_response::DescribeTopicPartitionsResponse<'_> {
+            throttle_time_ms, topics, next_cursor null [0..],
+        }
+        describe_topic_partitions/describe_topic_partitions_response::DescribeTopicPartitionsResponseTopic<'_> {
+            error_code, name null [0..], topic_id, is_internal, partitions, topic_authorized_operations,
+        }
+        describe_topic_partitions/describe_topic_partitions_response::DescribeTopicPartitionsResponsePartition<'_> {
+            error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
+            eligible_leader_replicas null [0..], last_known_elr null [0..], offline_replicas,
+        }
     }};
 }
 
@@ -168,5 +309,29 @@ macro_rules! every_message {
         $use!(InitProducerIdResponse);
         $use!(OffsetForLeaderEpochRequest);
         $use!(OffsetForLeaderEpochResponse);
+        $use!(DeleteRecordsRequest);
+        $use!(DeleteRecordsResponse);
+        $use!(DescribeConfigsRequest);
+        $use!(DescribeConfigsResponse);
+        $use!(AlterConfigsRequest);
+        $use!(AlterConfigsResponse);
+        $use!(DescribeLogDirsRequest);
+        $use!(DescribeLogDirsResponse);
+        $use!(CreatePartitionsRequest);
+        $use!(CreatePartitionsResponse);
+        $use!(ElectLeadersRequest);
+        $use!(ElectLeadersResponse);
+        $use!(IncrementalAlterConfigsRequest);
+        $use!(IncrementalAlterConfigsResponse);
+        $use!(ListPartitionReassignmentsRequest);
+        $use!(ListPartitionReassignmentsResponse);
+        $use!(DescribeClusterRequest);
+        $use!(DescribeClusterResponse);
+        $use!(DescribeProducersRequest);
+        $use!(DescribeProducersResponse);
+        $use!(ListConfigResourcesRequest);
+        $use!(ListConfigResourcesResponse);
+        $use!(DescribeTopicPartitionsRequest);
+        $use!(DescribeTopicPartitionsResponse);
     };
 }
