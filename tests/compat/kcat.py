@@ -64,7 +64,8 @@ class Kcat:
 
     def consume(self, topic, partition, start, count, seconds=20, wait_ms=500):
         """Stops at the count, or at the end of the partition when no record is expected there."""
-        until = ["-e"] if start == "end" else ["-c", str(count)]
+        # With -e it ends by itself, however long that takes.
+        until, seconds = (["-e"], 30) if start == "end" else (["-c", str(count)], seconds)
         out = kcat("-C", "-q", "-t", topic, "-p", str(partition), "-o", str(start), "-f", FORMAT,
                    "-X", f"fetch.wait.max.ms={wait_ms}", "-X", "check.crcs=true", "-X", "auto.offset.reset=error",
                    *until, seconds=seconds)  # fmt: skip
