@@ -29,7 +29,7 @@ pub use config::{Durability, LogConfig, LogId, RecoverConfig, StoreConfig};
 pub use epochs::EpochEnd;
 pub use journal::ring::batch_bytes_max;
 pub use log::{AppendError, AppendOptions, Appended, Duplicate, Durable, Log, Lost, Status};
-pub use producer::ProducerError;
+pub use producer::{ActiveProducer, ProducerError};
 pub use read::{Read, ReadError, ReadLimits};
 pub use recovery::{RecoverError, Recovered, RecoveredShard, RecoveryReport, recover};
 pub use space::SpaceState;

@@ -155,6 +155,17 @@ impl Producer {
     }
 }
 
+/// A producer as an operator sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ActiveProducer {
+    pub id: ProducerId,
+    pub epoch: ProducerEpoch,
+    /// −1: none in this epoch yet.
+    pub last_sequence: i32,
+    /// The largest timestamp of its last batch; −1: none in this epoch yet.
+    pub last_timestamp: WallTime,
+}
+
 /// The producers of one log. Empty, it holds no memory.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ProducerTable {
@@ -171,6 +182,16 @@ impl ProducerTable {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.producers.is_empty()
+    }
+
+    /// Every producer that is remembered, by id.
+    pub fn active(&self) -> impl Iterator<Item = ActiveProducer> {
+        self.producers.iter().map(|(&id, producer)| ActiveProducer {
+            id,
+            epoch: producer.epoch,
+            last_sequence: producer.batches.last().map_or(-1, |batch| batch.last_sequence),
+            last_timestamp: producer.batches.last().map_or(WallTime(-1), |batch| batch.timestamp),
+        })
     }
 
     /// Decides on a batch that a client sent. Changes nothing.

@@ -26,7 +26,7 @@ pub(crate) use structure::log_dir;
 use crate::config::{LogConfig, LogId};
 use crate::epochs::{EpochEnd, EpochTable};
 use crate::manifest::LogRecord;
-use crate::producer::ProducerTable;
+use crate::producer::{ActiveProducer, ProducerTable};
 use crate::read::{Cursors, LogSource, LogView, Read, ReadError, ReadLimits};
 use crate::segment::{ActiveSegment, RollLimits, SegmentMeta, jittered_ms};
 use crate::store::core::StoreCore;
@@ -240,6 +240,12 @@ impl Log {
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.0.state.borrow().segments().map(|segment| segment.bytes).sum()
+    }
+
+    /// The idempotent producers that the log remembers, by id.
+    #[must_use]
+    pub fn producers(&self) -> Vec<ActiveProducer> {
+        self.0.state.borrow().producers.active().collect()
     }
 
     #[must_use]
