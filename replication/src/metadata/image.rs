@@ -84,7 +84,7 @@ impl Image {
     }
 
     /// The settings made for one resource, by key, ascending; defaults are not among them.
-    pub fn configs(&self, resource: ResourceKind, name: &str) -> impl Iterator<Item = (&str, &str)> {
+    pub fn configs(&self, resource: ResourceKind, name: &str) -> impl Iterator<Item = (&str, &str)> + Clone {
         let settings = self.settings(resource, name).into_iter().flat_map(|settings| settings.iter());
         settings.map(|(key, value)| (key.as_str(), value.as_str()))
     }

@@ -7,7 +7,7 @@
 //!
 //! A change of metadata goes through one place in the broker, `propose(records) -> committed`:
 //!
-//! 1. A handler asks a plan ([`plan_create_topic`], [`plan_delete_topic`], [`plan_allocate_producer_ids`]) about the
+//! 1. A handler asks a plan ([`plan_create_topic`], [`plan_create_partitions`], …) about the
 //!    newest image; it answers with records, or with the reason why not.
 //! 2. `propose` appends the records, each in its [encoding](MetadataRecord::encode), as **one batch** of the log
 //!    `__cluster_metadata`. One batch is one commit: after a crash all of a plan is there, or none.
@@ -25,6 +25,7 @@
 
 mod codec;
 mod image;
+mod partition_plan;
 mod producer_id_plan;
 mod record;
 mod replica_plan;
@@ -33,6 +34,7 @@ mod topic_plan;
 
 pub use codec::DecodeError;
 pub use image::{Broker, Image, ImageBuilder, Partition, ReplayError, Topic};
+pub use partition_plan::{CreatePartitionsError, PartitionsSpec, plan_create_partitions};
 pub use producer_id_plan::{PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock, ProducerIdsExhausted, plan_allocate_producer_ids};
 pub use record::{
     BrokerRecord, ConfigRecord, FeatureRecord, MetadataRecord, PartitionRecord, ProducerIdsRecord, ResourceKind,

@@ -303,7 +303,11 @@ fn assigned_replicas(image: &Image, spec: &TopicSpec) -> Result<Vec<Vec<BrokerId
     Ok(by_index.into_iter().flatten().collect())
 }
 
-fn check_replicas(image: &Image, index: PartitionIndex, replicas: &[BrokerId]) -> Result<(), AssignmentError> {
+pub(super) fn check_replicas(
+    image: &Image,
+    index: PartitionIndex,
+    replicas: &[BrokerId],
+) -> Result<(), AssignmentError> {
     if replicas.is_empty() {
         return Err(AssignmentError::NoReplicas { index });
     }
@@ -320,7 +324,7 @@ fn check_replicas(image: &Image, index: PartitionIndex, replicas: &[BrokerId]) -
 }
 
 /// A partition's first state: the live replicas are in sync, since there is nothing to copy yet, and the first leads.
-fn new_partition(
+pub(super) fn new_partition(
     topic_id: Uuid,
     index: PartitionIndex,
     replicas: Vec<BrokerId>,
