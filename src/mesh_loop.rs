@@ -18,27 +18,6 @@ pub async fn run(node: Rc<Node>) -> Option<Reply<Message>> {
     loop {
         let Incoming { from, message, reply } = node.mesh.receive().await;
         match message {
-            Message::Produce(task) => {
-                let hold = |task: BatchTask<_>| BatchTask { log: task.log, batch: Slice::from_foreign(task.batch) };
-                let batches = task.batches.into_iter().map(hold).collect();
-                let produced = partition::produce(&node, task.acks, task.deadline, batches);
-                answer(&node, reply, async move { Message::Produced(produced.await) });
-            }
-            Message::Fetch(task) => {
-                let serving = node.clone();
-                answer(&node, reply, async move { fetch(&serving, task).await });
-            }
-            Message::CancelFetch(id) => node.fetch_cancels.cancel(id),
-            Message::ListOffsets(queries) => {
-                let serving = node.clone();
-                answer(&node, reply, async move {
-                    Message::ListedOffsets(partition::list_offsets(&serving, queries).await)
-                });
-            }
-            Message::EpochEnds(queries) => {
-                let found = Message::EpochEndsFound(partition::epoch_ends(&node, queries));
-                send(reply, found);
-            }
             Message::Admin(request) => {
                 let controller = node.controller.clone();
                 answer(&node, reply, async move { Message::Admitted(controller.ask(request).await) });
@@ -65,14 +44,69 @@ pub async fn run(node: Rc<Node>) -> Option<Reply<Message>> {
                 });
             }
             Message::Stop => return reply,
-            other @ (Message::Produced(_)
-            | Message::Fetched(_)
-            | Message::ListedOffsets(_)
-            | Message::EpochEndsFound(_)
-            | Message::Admitted(_)
-            | Message::Done(_)
-            | Message::Recovered { .. }) => unreachable!("{other:?} is no request to a running shard"),
+            of_partitions => serve(&node, of_partitions, reply),
         }
+    }
+}
+
+/// What is asked of this shard's partitions.
+fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
+    match message {
+        Message::Produce(task) => {
+            let hold = |task: BatchTask<_>| BatchTask { log: task.log, batch: Slice::from_foreign(task.batch) };
+            let batches = task.batches.into_iter().map(hold).collect();
+            let produced = partition::produce(node, task.acks, task.deadline, batches);
+            answer(node, reply, async move { Message::Produced(produced.await) });
+        }
+        Message::Fetch(task) => {
+            let serving = node.clone();
+            answer(node, reply, async move { fetch(&serving, task).await });
+        }
+        Message::CancelFetch(id) => node.fetch_cancels.cancel(id),
+        Message::ListOffsets(queries) => {
+            let serving = node.clone();
+            answer(
+                node,
+                reply,
+                async move { Message::ListedOffsets(partition::list_offsets(&serving, queries).await) },
+            );
+        }
+        Message::EpochEnds(queries) => {
+            let found = Message::EpochEndsFound(partition::epoch_ends(node, queries));
+            send(reply, found);
+        }
+        Message::DeleteRecords(deletions) => {
+            let serving = node.clone();
+            answer(node, reply, async move {
+                Message::RecordsDeleted(partition::delete_records(&serving, deletions).await)
+            });
+        }
+        Message::DescribeProducers(logs) => {
+            let described = Message::ProducersDescribed(partition::producers(node, logs));
+            send(reply, described);
+        }
+        Message::MeasureLogs => {
+            let measured = Message::LogsMeasured(partition::log_sizes(node));
+            send(reply, measured);
+        }
+        other @ (Message::Produced(_)
+        | Message::Fetched(_)
+        | Message::ListedOffsets(_)
+        | Message::EpochEndsFound(_)
+        | Message::RecordsDeleted(_)
+        | Message::ProducersDescribed(_)
+        | Message::LogsMeasured(_)
+        | Message::Admitted(_)
+        | Message::Done(_)
+        | Message::Recovered { .. }
+        | Message::Admin(_)
+        | Message::OpenLogs(_)
+        | Message::RemoveLogs(_)
+        | Message::Publish(_)
+        | Message::Connection { .. }
+        | Message::ConnectionClosed
+        | Message::Drain
+        | Message::Stop) => unreachable!("{other:?} is no request about the partitions of a running shard"),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Instant, LeaderEpoch, Offset, WallTime};
 use shard::{ForeignSlice, PassedSocket};
-use storage::{LogId, RecoveredShard};
+use storage::{ActiveProducer, LogId, RecoveredShard};
 use wire::ErrorCode;
 
 use crate::cluster::{AdminReply, AdminRequest, LogSpec, View};
@@ -25,6 +25,14 @@ pub enum Message {
     ListedOffsets(Vec<ListedOffset>),
     EpochEnds(Vec<EpochEndQuery>),
     EpochEndsFound(Vec<EpochEndFound>),
+    DeleteRecords(Vec<RecordsDeletion>),
+    /// The start of each log now, in the order of the request.
+    RecordsDeleted(Vec<Result<Offset, ErrorCode>>),
+    DescribeProducers(Vec<LogId>),
+    ProducersDescribed(Vec<Result<Vec<ActiveProducer>, ErrorCode>>),
+    /// How large every log of the shard is.
+    MeasureLogs,
+    LogsMeasured(Vec<(LogId, u64)>),
     /// To shard 0, whose controller alone proposes metadata records.
     Admin(AdminRequest),
     Admitted(AdminReply),
@@ -66,6 +74,12 @@ impl std::fmt::Debug for Message {
             Self::ListedOffsets(_) => "ListedOffsets",
             Self::EpochEnds(_) => "EpochEnds",
             Self::EpochEndsFound(_) => "EpochEndsFound",
+            Self::DeleteRecords(_) => "DeleteRecords",
+            Self::RecordsDeleted(_) => "RecordsDeleted",
+            Self::DescribeProducers(_) => "DescribeProducers",
+            Self::ProducersDescribed(_) => "ProducersDescribed",
+            Self::MeasureLogs => "MeasureLogs",
+            Self::LogsMeasured(_) => "LogsMeasured",
             Self::Admin(_) => "Admin",
             Self::Admitted(_) => "Admitted",
             Self::OpenLogs(_) => "OpenLogs",
@@ -232,4 +246,12 @@ pub struct EpochEndFound {
     pub error: ErrorCode,
     pub epoch: LeaderEpoch,
     pub end: Offset,
+}
+
+/// Records of one log that are to go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordsDeletion {
+    pub log: LogId,
+    /// Those below this; `None` for all that are committed.
+    pub before: Option<Offset>,
 }

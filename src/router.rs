@@ -3,19 +3,19 @@
 //! Owner: every shard routes for its own connections. What this shard owns is served in place; the rest travels as one mesh
 //! message for each owning shard. Answers come back in the order of the request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use base::{Instant, ShardId};
+use base::{Instant, Offset, ShardId};
 use shard::{Answer, Slice};
-use storage::LogId;
+use storage::{ActiveProducer, LogId};
 use wire::ErrorCode;
 
 use crate::message::{
     Acks, BatchTask, EpochEndFound, EpochEndQuery, FetchId, FetchTarget, FetchTask, Fetched, ListOffset, ListedOffset,
-    Message, ProduceTask, Produced,
+    Message, ProduceTask, Produced, RecordsDeletion,
 };
 use crate::node::Node;
 use crate::partition;
@@ -279,6 +279,52 @@ pub async fn epoch_ends(node: &Rc<Node>, queries: Vec<EpochEndQuery>) -> Vec<Epo
         }
     }
     place(count, parts, || EpochEndFound::failed(ErrorCode::NotLeaderOrFollower))
+}
+
+/// Has the owners delete records; each answer is the log's start then.
+pub async fn delete_records(node: &Rc<Node>, deletions: Vec<RecordsDeletion>) -> Vec<Result<Offset, ErrorCode>> {
+    let count = deletions.len();
+    let (here, others) = ask(node, deletions, |deletion| deletion.log, Message::DeleteRecords).await;
+    let (places, deletions): (Vec<_>, Vec<_>) = here.into_iter().unzip();
+    let mut parts: Vec<_> = places.into_iter().zip(partition::delete_records(node, deletions).await).collect();
+    for (places, reply) in others {
+        match reply.await {
+            Message::RecordsDeleted(starts) => parts.extend(places.into_iter().zip(starts)),
+            other => unreachable!("DeleteRecords is answered by RecordsDeleted, not {other:?}"),
+        }
+    }
+    place(count, parts, || Err(ErrorCode::NotLeaderOrFollower))
+}
+
+/// Asks the owners for the producers of partitions.
+pub async fn producers(node: &Rc<Node>, logs: Vec<LogId>) -> Vec<Result<Vec<ActiveProducer>, ErrorCode>> {
+    let count = logs.len();
+    let (here, others) = ask(node, logs, |log| *log, Message::DescribeProducers).await;
+    let (places, logs): (Vec<_>, Vec<_>) = here.into_iter().unzip();
+    let mut parts: Vec<_> = places.into_iter().zip(partition::producers(node, logs)).collect();
+    for (places, reply) in others {
+        match reply.await {
+            Message::ProducersDescribed(described) => parts.extend(places.into_iter().zip(described)),
+            other => unreachable!("DescribeProducers is answered by ProducersDescribed, not {other:?}"),
+        }
+    }
+    place(count, parts, || Err(ErrorCode::NotLeaderOrFollower))
+}
+
+/// The size of every log of this broker.
+pub async fn log_sizes(node: &Rc<Node>) -> HashMap<LogId, u64> {
+    let mut replies = Vec::new();
+    for shard in (0..node.mesh.shards()).map(ShardId).filter(|shard| *shard != node.shard.id()) {
+        replies.push(node.mesh.send_request(shard, Message::MeasureLogs).await);
+    }
+    let mut sizes: HashMap<LogId, u64> = partition::log_sizes(node).into_iter().collect();
+    for reply in replies {
+        match reply.await {
+            Message::LogsMeasured(measured) => sizes.extend(measured),
+            other => unreachable!("MeasureLogs is answered by LogsMeasured, not {other:?}"),
+        }
+    }
+    sizes
 }
 
 /// Questions for this shard, each with its place; and for every other owner the places of its questions and its reply.

@@ -1,6 +1,7 @@
 //! What any shard may ask of the controller, and its answers.
 
 use base::{BrokerId, PartitionIndex, Uuid};
+use replication::metadata::PartitionsSpec;
 use wire::ErrorCode;
 
 /// A change that the controller is asked for.
@@ -11,6 +12,14 @@ pub enum AdminRequest {
         validate_only: bool,
     },
     DeleteTopics(Vec<TopicName>),
+    CreatePartitions {
+        topics: Vec<PartitionsSpec>,
+        validate_only: bool,
+    },
+    AlterTopics {
+        topics: Vec<TopicChange>,
+        validate_only: bool,
+    },
     /// A block of producer ids for one shard.
     AllocateProducerIds,
 }
@@ -20,6 +29,8 @@ pub enum AdminRequest {
 pub enum AdminReply {
     CreateTopics(Vec<Result<CreatedTopic, AdminError>>),
     DeleteTopics(Vec<Result<DeletedTopic, AdminError>>),
+    CreatePartitions(Vec<Result<(), AdminError>>),
+    AlterTopics(Vec<Result<(), AdminError>>),
     ProducerIds(Result<std::ops::Range<i64>, AdminError>),
 }
 
@@ -33,6 +44,10 @@ impl AdminReply {
         match request {
             AdminRequest::CreateTopics { topics, .. } => Self::CreateTopics(topics.iter().map(|_| stopped()).collect()),
             AdminRequest::DeleteTopics(topics) => Self::DeleteTopics(topics.iter().map(|_| stopped()).collect()),
+            AdminRequest::CreatePartitions { topics, .. } => {
+                Self::CreatePartitions(topics.iter().map(|_| stopped()).collect())
+            }
+            AdminRequest::AlterTopics { topics, .. } => Self::AlterTopics(topics.iter().map(|_| stopped()).collect()),
             AdminRequest::AllocateProducerIds => Self::ProducerIds(stopped()),
         }
     }
@@ -48,6 +63,34 @@ pub struct NewTopic {
     pub replication_factor: i16,
     pub assignments: Vec<(PartitionIndex, Vec<BrokerId>)>,
     pub settings: Vec<(String, Option<String>)>,
+}
+
+/// Changes of one topic's settings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TopicChange {
+    pub topic: String,
+    pub settings: SettingsChange,
+}
+
+/// How the settings of a topic change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SettingsChange {
+    /// These are its own from now on, and no others (AlterConfigs).
+    Replace(Vec<(String, Option<String>)>),
+    /// One after another (IncrementalAlterConfigs, KIP-339).
+    Each(Vec<(String, SettingOperation)>),
+}
+
+/// What becomes of one setting.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SettingOperation {
+    Set(Option<String>),
+    /// Back to the default.
+    Delete,
+    /// These values join a list.
+    Append(String),
+    /// These values leave a list.
+    Subtract(String),
 }
 
 /// A topic as created, or as it would be.
@@ -84,5 +127,14 @@ impl AdminError {
     #[must_use]
     pub fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
         Self { code, reason: reason.into() }
+    }
+
+    /// The error code and message of an outcome, as most answers have them.
+    #[must_use]
+    pub fn parts<T>(outcome: &Result<T, Self>) -> (ErrorCode, Option<&str>) {
+        match outcome {
+            Ok(_) => (ErrorCode::None, None),
+            Err(error) => (error.code, Some(&error.reason)),
+        }
     }
 }

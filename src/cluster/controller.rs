@@ -6,6 +6,7 @@
 //!
 //! The controller is no mesh handler: it may await other shards, and they never wait for it while they serve it.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -74,11 +75,11 @@ pub async fn submit(node: &Rc<Node>, request: AdminRequest) -> AdminReply {
 
 /// The controller's state.
 pub struct Controller {
-    node: Rc<Node>,
-    metadata: MetadataLog,
-    view: View,
-    shards: LocalShards,
-    random: Random,
+    pub(super) node: Rc<Node>,
+    pub(super) metadata: MetadataLog,
+    pub(super) view: View,
+    pub(super) shards: LocalShards,
+    pub(super) random: Random,
 }
 
 impl Controller {
@@ -115,6 +116,12 @@ impl Controller {
                     AdminReply::CreateTopics(self.create_topics(topics, validate_only).await)
                 }
                 AdminRequest::DeleteTopics(topics) => AdminReply::DeleteTopics(self.delete_topics(topics).await),
+                AdminRequest::CreatePartitions { topics, validate_only } => {
+                    AdminReply::CreatePartitions(self.create_partitions(topics, validate_only).await)
+                }
+                AdminRequest::AlterTopics { topics, validate_only } => {
+                    AdminReply::AlterTopics(self.alter_topics(topics, validate_only).await)
+                }
                 AdminRequest::AllocateProducerIds => AdminReply::ProducerIds(self.allocate_producer_ids().await),
             };
             // Who asked may be gone; what was done is done.
@@ -162,9 +169,9 @@ impl Controller {
     }
 
     /// A topic of an image as clients and shards see it; its partitions get shards where they have none.
-    fn topic(&mut self, image: &Image, topic: &replication::metadata::Topic) -> Result<Topic, String> {
+    pub(super) fn topic(&mut self, image: &Image, topic: &replication::metadata::Topic) -> Result<Topic, String> {
         let settings = image.configs(ResourceKind::Topic, &topic.name);
-        let config = TopicConfig::from_settings(settings)
+        let config = TopicConfig::from_settings(settings.clone())
             .map_err(|error| format!("topic {} has a setting that this version refuses: {error}", topic.name))?;
         let partitions = (0..)
             .map(PartitionIndex)
@@ -177,7 +184,8 @@ impl Controller {
                 owner: self.shards.owner_or_place(LogId { topic_id: topic.id, partition: index }),
             })
             .collect();
-        Ok(Topic { name: topic.name.to_string(), id: topic.id, config, partitions })
+        let own_settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Ok(Topic { name: topic.name.to_string(), id: topic.id, config, own_settings, partitions })
     }
 
     async fn create_topics(
@@ -240,19 +248,10 @@ impl Controller {
         let live = [self.view.broker.id];
         let plan = plan_create_topic(image, &spec, defaults, &live, &mut self.random)
             .map_err(|error| AdminError::new(errors::create_topic(&error), error.to_string()))?;
-        let config = TopicConfig::from_settings(settings.iter().map(|(name, value)| (name.as_str(), value.as_str())))
-            .map_err(|error| AdminError::new(ErrorCode::InvalidConfig, error.to_string()))?;
-        let own = |name: &str| settings.iter().any(|(given, _)| given == name);
-        let batch_bytes_max = self.node.config.batch_bytes_max();
-        let is_longer = usize::try_from(config.max_message_bytes).is_ok_and(|bytes| bytes > batch_bytes_max);
-        if own("max.message.bytes") && is_longer {
-            let reason = format!(
-                "Invalid value {} for configuration max.message.bytes: this broker takes batches of at most {batch_bytes_max} bytes, \
-                 with its journal-bytes of {}",
-                config.max_message_bytes, self.node.config.journal_bytes
-            );
-            return Err(AdminError::new(ErrorCode::InvalidConfig, reason));
-        }
+        let given: BTreeMap<&str, &str> =
+            settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let config = self.check_settings(&given)?;
+        let own = |name: &str| given.contains_key(name);
         let created = CreatedTopic {
             id: plan.topic_id,
             partitions: plan.partition_count,
@@ -260,6 +259,23 @@ impl Controller {
             settings: config.describe().into_iter().map(|(name, value)| (name, value, own(name))).collect(),
         };
         Ok((created, plan.records))
+    }
+
+    /// Whether a topic may have these settings of its own.
+    pub(super) fn check_settings(&self, own: &BTreeMap<&str, &str>) -> Result<TopicConfig, AdminError> {
+        let invalid = |reason| AdminError::new(ErrorCode::InvalidConfig, reason);
+        let config = TopicConfig::from_settings(own.iter().map(|(name, value)| (*name, *value)))
+            .map_err(|error| invalid(error.to_string()))?;
+        let batch_bytes_max = self.node.config.batch_bytes_max();
+        let is_longer = usize::try_from(config.max_message_bytes).is_ok_and(|bytes| bytes > batch_bytes_max);
+        if own.contains_key("max.message.bytes") && is_longer {
+            return Err(invalid(format!(
+                "Invalid value {} for configuration max.message.bytes: this broker takes batches of at most {batch_bytes_max} bytes, \
+                 with its journal-bytes of {}",
+                config.max_message_bytes, self.node.config.journal_bytes
+            )));
+        }
+        Ok(config)
     }
 
     async fn commit_topic(
@@ -277,7 +293,7 @@ impl Controller {
         Ok(created)
     }
 
-    async fn open_and_publish(&mut self, topics: Vec<Topic>) -> Result<(), String> {
+    pub(super) async fn open_and_publish(&mut self, topics: Vec<Topic>) -> Result<(), String> {
         self.shards.open(&self.node, &topics).await?;
         for topic in topics {
             self.view.insert(topic);
@@ -365,6 +381,6 @@ impl Controller {
     }
 }
 
-fn not_committed(error: &MetadataLogError) -> AdminError {
+pub(super) fn not_committed(error: &MetadataLogError) -> AdminError {
     AdminError::new(ErrorCode::KafkaStorageError, error.to_string())
 }

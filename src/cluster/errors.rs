@@ -1,6 +1,6 @@
 //! The one table from the controller's refusals to Kafka's error codes.
 
-use replication::metadata::CreateTopicError;
+use replication::metadata::{CreatePartitionsError, CreateTopicError};
 use wire::ErrorCode;
 
 /// What Kafka answers for a topic that can't be created.
@@ -17,5 +17,19 @@ pub fn create_topic(error: &CreateTopicError) -> ErrorCode {
         }
         CreateTopicError::AssignmentAndCounts => ErrorCode::InvalidRequest,
         CreateTopicError::Assignment(_) => ErrorCode::InvalidReplicaAssignment,
+    }
+}
+
+/// What Kafka answers for a topic that can't get more partitions.
+#[must_use]
+pub fn create_partitions(error: &CreatePartitionsError) -> ErrorCode {
+    match error {
+        CreatePartitionsError::UnknownTopic { .. } => ErrorCode::UnknownTopicOrPartition,
+        CreatePartitionsError::NoIncrease { .. } => ErrorCode::InvalidPartitions,
+        CreatePartitionsError::TooMany { .. } => ErrorCode::PolicyViolation,
+        CreatePartitionsError::AssignmentCount { .. } | CreatePartitionsError::Assignment(_) => {
+            ErrorCode::InvalidReplicaAssignment
+        }
+        CreatePartitionsError::NotEnoughBrokers { .. } => ErrorCode::InvalidReplicationFactor,
     }
 }

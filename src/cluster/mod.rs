@@ -4,6 +4,7 @@
 //! and every shard gets the new view whole. Raft will stand behind the same seam ([`MetadataLog::propose`]).
 
 mod admin;
+mod changes;
 mod controller;
 mod errors;
 mod local;
@@ -11,7 +12,10 @@ mod metadata_log;
 mod producer_ids;
 mod view;
 
-pub use admin::{AdminError, AdminReply, AdminRequest, CreatedTopic, DeletedTopic, NewTopic, TopicName};
+pub use admin::{
+    AdminError, AdminReply, AdminRequest, CreatedTopic, DeletedTopic, NewTopic, SettingOperation, SettingsChange,
+    TopicChange, TopicName,
+};
 pub use controller::{Controller, ControllerQueue, submit};
 pub use local::LocalShards;
 pub use metadata_log::{METADATA_LOG, MetadataLog, MetadataLogError};

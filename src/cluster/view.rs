@@ -35,6 +35,8 @@ pub struct Topic {
     pub name: String,
     pub id: Uuid,
     pub config: TopicConfig,
+    /// The settings that are the topic's own, as they were given; the others are defaults.
+    pub own_settings: BTreeMap<String, String>,
     pub partitions: Vec<PartitionView>,
 }
 

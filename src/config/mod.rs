@@ -1,7 +1,9 @@
 //! Settings: those of the node (one TOML file and the options of `serve`) and those of topics (Kafka's names).
 
+mod describe;
 mod node;
 mod topic;
 
+pub use describe::{ConfigSource, DescribedSetting, Synonym, describe_broker, describe_topic};
 pub use node::{ConfigError, DurabilitySetting, NodeConfig};
-pub use topic::{InvalidSetting, TimestampType, TopicConfig};
+pub use topic::{InvalidSetting, SETTINGS, Setting, TimestampType, TopicConfig, ValueType};

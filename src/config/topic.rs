@@ -85,12 +85,35 @@ enum Kind {
     /// Only this value is served; the reason tells why another is refused.
     Only {
         value: &'static str,
+        value_type: ValueType,
         reason: &'static str,
     },
     /// Any whole number from 1: what it asks for always holds.
     AlwaysHolds {
         default: &'static str,
     },
+}
+
+/// What kind of value a setting has; Kafka's numbers (`ConfigDef.Type` in DescribeConfigs).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i8)]
+pub enum ValueType {
+    Boolean = 1,
+    String = 2,
+    Int = 3,
+    Short = 4,
+    Long = 5,
+    List = 7,
+}
+
+/// One setting of topics.
+pub struct Setting {
+    /// Kafka's name, or our own.
+    pub name: &'static str,
+    /// What Kafka calls the broker's default for it, if that has a name and the same unit.
+    pub broker_name: Option<&'static str>,
+    pub doc: &'static str,
+    kind: Kind,
 }
 
 macro_rules! int {
@@ -105,42 +128,105 @@ macro_rules! long {
     };
 }
 
+macro_rules! settings {
+    ($($name:literal, $broker_name:expr, $kind:expr, $doc:literal;)*) => {
+        &[$(Setting { name: $name, broker_name: $broker_name, doc: $doc, kind: $kind },)*]
+    };
+}
+
 const NO_COMPACTION: &str = "compaction is not served yet; only cleanup.policy=delete is";
+const NO_RECOMPRESSION: &str = "recompression is not served yet; batches stay as the producer sent them";
+const NO_UNCLEAN: &str = "an unclean election would lose acknowledged records";
+const NO_PREALLOCATION: &str = "segments are always allocated in growing steps";
 
 /// Every topic setting this broker takes, in name order: Kafka's names, and `retention.topic.bytes` of our own.
-const SETTINGS: &[(&str, Kind)] = &[
-    ("cleanup.policy", Kind::Only { value: "delete", reason: NO_COMPACTION }),
-    (
-        "compression.type",
-        Kind::Only {
-            value: "producer",
-            reason: "recompression is not served yet; batches stay as the producer sent them",
-        },
-    ),
-    ("file.delete.delay.ms", long!(file_delete_delay_ms, 0)),
-    ("flush.messages", Kind::AlwaysHolds { default: "9223372036854775807" }),
-    ("flush.ms", Kind::AlwaysHolds { default: "9223372036854775807" }),
-    ("index.interval.bytes", int!(index_interval_bytes, 0)),
+pub const SETTINGS: &[Setting] = settings! {
+    "cleanup.policy", Some("log.cleanup.policy"),
+        Kind::Only { value: "delete", value_type: ValueType::List, reason: NO_COMPACTION },
+        "What becomes of old segments: \"delete\" drops them by retention.";
+    "compression.type", Some("compression.type"),
+        Kind::Only { value: "producer", value_type: ValueType::String, reason: NO_RECOMPRESSION },
+        "The compression of stored batches; \"producer\" keeps what the producer chose.";
+    "file.delete.delay.ms", Some("log.segment.delete.delay.ms"), long!(file_delete_delay_ms, 0),
+        "How long the files of a dropped segment stay in the trash.";
+    "flush.messages", Some("log.flush.interval.messages"), Kind::AlwaysHolds { default: "9223372036854775807" },
+        "Accepted and without effect: with durability \"disk\" every record is flushed before it is acknowledged.";
+    "flush.ms", Some("log.flush.scheduler.interval.ms"), Kind::AlwaysHolds { default: "9223372036854775807" },
+        "Accepted and without effect: with durability \"disk\" every record is flushed before it is acknowledged.";
+    "index.interval.bytes", Some("log.index.interval.bytes"), int!(index_interval_bytes, 0),
+        "Bytes of a segment for each entry of its indexes.";
     // As in Kafka: `segment.bytes` without its lower bound (KIP-1030), for tests.
-    ("internal.segment.bytes", int!(segment_bytes, 1)),
-    ("max.message.bytes", int!(max_message_bytes, 0)),
-    ("message.timestamp.after.max.ms", long!(timestamp_after_max_ms, 0)),
-    ("message.timestamp.before.max.ms", long!(timestamp_before_max_ms, 0)),
-    ("message.timestamp.type", Kind::Timestamp),
-    ("min.insync.replicas", int!(min_insync_replicas, 1)),
-    ("preallocate", Kind::Only { value: "false", reason: "segments are always allocated in growing steps" }),
-    ("retention.bytes", long!(retention_bytes, -1)),
-    ("retention.ms", long!(retention_ms, -1)),
-    ("retention.topic.bytes", long!(retention_topic_bytes, -1)),
-    ("segment.bytes", int!(segment_bytes, 1 << 20)),
-    ("segment.index.bytes", int!(segment_index_bytes, 4)),
-    ("segment.jitter.ms", long!(segment_jitter_ms, 0)),
-    ("segment.ms", long!(segment_ms, 1)),
-    (
-        "unclean.leader.election.enable",
-        Kind::Only { value: "false", reason: "an unclean election would lose acknowledged records" },
-    ),
-];
+    "internal.segment.bytes", None, int!(segment_bytes, 1),
+        "segment.bytes without its lower bound, for tests.";
+    "max.message.bytes", Some("message.max.bytes"), int!(max_message_bytes, 0),
+        "The largest batch that is taken, as it was sent.";
+    "message.timestamp.after.max.ms", Some("log.message.timestamp.after.max.ms"), long!(timestamp_after_max_ms, 0),
+        "How far a record's timestamp may lie ahead of the broker's clock; with CreateTime only.";
+    "message.timestamp.before.max.ms", Some("log.message.timestamp.before.max.ms"), long!(timestamp_before_max_ms, 0),
+        "How far a record's timestamp may lie behind the broker's clock; with CreateTime only.";
+    "message.timestamp.type", Some("log.message.timestamp.type"), Kind::Timestamp,
+        "CreateTime keeps the producer's timestamps, LogAppendTime puts the broker's in their place.";
+    "min.insync.replicas", Some("min.insync.replicas"), int!(min_insync_replicas, 1),
+        "In-sync replicas without which a produce with acks=all is refused.";
+    "preallocate", Some("log.preallocate"),
+        Kind::Only { value: "false", value_type: ValueType::Boolean, reason: NO_PREALLOCATION },
+        "Whether a segment's file is made in full at once; files always grow in steps.";
+    "retention.bytes", Some("log.retention.bytes"), long!(retention_bytes, -1),
+        "Bytes that each partition keeps; -1 for no bound.";
+    "retention.ms", None, long!(retention_ms, -1),
+        "How long records are kept; -1 for ever.";
+    "retention.topic.bytes", None, long!(retention_topic_bytes, -1),
+        "Bytes that the whole topic keeps, shared evenly by its partitions; -1 for no bound.";
+    "segment.bytes", Some("log.segment.bytes"), int!(segment_bytes, 1 << 20),
+        "The size at which a segment ends and the next begins.";
+    "segment.index.bytes", Some("log.index.size.max.bytes"), int!(segment_index_bytes, 4),
+        "The size of an index at which its segment ends.";
+    "segment.jitter.ms", None, long!(segment_jitter_ms, 0),
+        "By how much segment.ms may be shortened at random, so that segments do not all end at once.";
+    "segment.ms", None, long!(segment_ms, 1),
+        "The age at which a segment ends, full or not.";
+    "unclean.leader.election.enable", Some("unclean.leader.election.enable"),
+        Kind::Only { value: "false", value_type: ValueType::Boolean, reason: NO_UNCLEAN },
+        "Whether a replica that lacks acknowledged records may lead.";
+};
+
+impl Setting {
+    /// The setting of that name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        SETTINGS.iter().find(|setting| setting.name == name)
+    }
+
+    #[must_use]
+    pub fn value_type(&self) -> ValueType {
+        match self.kind {
+            Kind::Int { .. } => ValueType::Int,
+            Kind::Long { .. } | Kind::AlwaysHolds { .. } => ValueType::Long,
+            Kind::Timestamp => ValueType::String,
+            Kind::Only { value_type, .. } => value_type,
+        }
+    }
+
+    #[must_use]
+    pub fn default_value(&self) -> String {
+        self.value(&TopicConfig::default())
+    }
+
+    /// Its value in `config`, as text.
+    #[must_use]
+    pub fn value(&self, config: &TopicConfig) -> String {
+        match self.kind {
+            Kind::Int { get, .. } => get(config).to_string(),
+            Kind::Long { get, .. } => get(config).to_string(),
+            Kind::Timestamp => match config.timestamp_type {
+                TimestampType::CreateTime => "CreateTime".to_owned(),
+                TimestampType::LogAppendTime => "LogAppendTime".to_owned(),
+            },
+            Kind::Only { value, .. } => value.to_owned(),
+            Kind::AlwaysHolds { default } => default.to_owned(),
+        }
+    }
+}
 
 /// What Kafka knows and this broker does not serve yet.
 const NOT_SERVED: &[&str] = &[
@@ -173,7 +259,7 @@ impl TopicConfig {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
-        let Some((_, kind)) = SETTINGS.iter().find(|(known, _)| *known == name) else {
+        let Some(setting) = Setting::find(name) else {
             return Err(InvalidSetting(if NOT_SERVED.contains(&name) {
                 format!("{name} is not served yet, and would be without effect")
             } else {
@@ -181,9 +267,9 @@ impl TopicConfig {
             }));
         };
         let value = value.trim();
-        match kind {
-            Kind::Int { min, set, .. } => set(self, number(name, value, *min)?),
-            Kind::Long { min, set, .. } => set(self, number(name, value, *min)?),
+        match setting.kind {
+            Kind::Int { min, set, .. } => set(self, number(name, value, min)?),
+            Kind::Long { min, set, .. } => set(self, number(name, value, min)?),
             Kind::AlwaysHolds { .. } => {
                 number::<i64>(name, value, 0)?;
             }
@@ -194,8 +280,8 @@ impl TopicConfig {
                     _ => return Err(invalid(name, value, "String must be one of: CreateTime, LogAppendTime")),
                 }
             }
-            Kind::Only { value: served, reason } => {
-                if value != *served {
+            Kind::Only { value: served, reason, .. } => {
+                if value != served {
                     return Err(invalid(name, value, reason));
                 }
             }
@@ -223,25 +309,10 @@ impl TopicConfig {
         }
     }
 
-    /// Every setting with its value as text and whether it differs from the default, in name order.
+    /// Every setting with its value as text, in name order.
     #[must_use]
     pub fn describe(&self) -> BTreeMap<&'static str, String> {
-        SETTINGS
-            .iter()
-            .map(|(name, kind)| {
-                let value = match kind {
-                    Kind::Int { get, .. } => get(self).to_string(),
-                    Kind::Long { get, .. } => get(self).to_string(),
-                    Kind::Timestamp => match self.timestamp_type {
-                        TimestampType::CreateTime => "CreateTime".to_owned(),
-                        TimestampType::LogAppendTime => "LogAppendTime".to_owned(),
-                    },
-                    Kind::Only { value, .. } => (*value).to_owned(),
-                    Kind::AlwaysHolds { default } => (*default).to_owned(),
-                };
-                (*name, value)
-            })
-            .collect()
+        SETTINGS.iter().map(|setting| (setting.name, setting.value(self))).collect()
     }
 }
 
@@ -290,7 +361,7 @@ mod tests {
 
     #[test]
     fn the_table_is_sorted_and_describes_itself() {
-        assert!(SETTINGS.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert!(SETTINGS.windows(2).all(|pair| pair[0].name < pair[1].name));
         let described = TopicConfig::default().describe();
         let again = TopicConfig::from_settings(described.iter().map(|(name, value)| (*name, value.as_str())));
         assert_eq!(again, Ok(TopicConfig::default()));

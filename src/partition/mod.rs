@@ -7,11 +7,13 @@
 //! - The high watermark of a single replica is its log's durable end: a client never reads what a crash could take back.
 //! - An append has its place in the partition's order when [`produce`] returns, before anything is awaited.
 
+mod admin;
 mod fetch;
 mod offsets;
 mod produce;
 mod table;
 
+pub use admin::{delete_records, log_sizes, producers};
 pub use fetch::{FetchCancels, fetch};
 pub use offsets::{epoch_ends, list_offsets};
 pub use produce::produce;

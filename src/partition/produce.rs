@@ -59,7 +59,7 @@ fn append(node: &Rc<Node>, acks: Acks, task: BatchTask<Slice>) -> Result<Appendi
     let partition =
         node.partitions.get(task.log).ok_or_else(|| Produced::failed(ErrorCode::NotLeaderOrFollower, None))?;
     // One replica is the whole in-sync set of a single broker.
-    if acks == Acks::All && partition.config.min_insync_replicas > 1 {
+    if acks == Acks::All && partition.config().min_insync_replicas > 1 {
         return Err(Produced::failed(ErrorCode::NotEnoughReplicas, None));
     }
     if partition.backlog.borrow().is_empty() {
@@ -80,8 +80,8 @@ enum Attempt {
 
 impl Partition {
     fn try_append(&self, batch: &[u8], now: WallTime) -> Attempt {
-        let append_time = (self.config.timestamp_type == TimestampType::LogAppendTime).then_some(now);
-        let options = AppendOptions { leader_epoch: self.leader_epoch, append_time, wall_now: now };
+        let append_time = (self.config().timestamp_type == TimestampType::LogAppendTime).then_some(now);
+        let options = AppendOptions { leader_epoch: self.leader_epoch(), append_time, wall_now: now };
         let placed = |base_offset, log_start, append_time: Option<WallTime>, durable| {
             let append_time = append_time.unwrap_or(WallTime(-1));
             let answer = Produced { error: ErrorCode::None, base_offset, append_time, log_start, reason: None };

@@ -1,6 +1,6 @@
 //! The partitions of one shard by log id.
 
-use std::cell::RefCell;
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -17,14 +17,25 @@ use crate::node::Node;
 /// One partition on its shard.
 pub struct Partition {
     pub log: Log,
-    pub config: TopicConfig,
-    /// The epoch this broker leads it in.
-    pub leader_epoch: LeaderEpoch,
+    config: RefCell<TopicConfig>,
+    leader_epoch: Cell<LeaderEpoch>,
     /// Appends that wait for room in the log.
     pub(super) backlog: RefCell<Backlog>,
 }
 
 impl Partition {
+    /// Its topic's settings as they are now.
+    #[must_use]
+    pub fn config(&self) -> Ref<'_, TopicConfig> {
+        self.config.borrow()
+    }
+
+    /// The epoch this broker leads it in.
+    #[must_use]
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        self.leader_epoch.get()
+    }
+
     /// The first offset that is not yet committed: a single replica holds what it has flushed, or written where its durability says so.
     #[must_use]
     pub fn high_watermark(&self) -> Offset {
@@ -38,9 +49,9 @@ impl Partition {
     /// # Errors
     /// `FENCED_LEADER_EPOCH` when the client is behind, `UNKNOWN_LEADER_EPOCH` when it is ahead.
     pub fn check_epoch(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
-        if claimed == NO_EPOCH || claimed == self.leader_epoch {
+        if claimed == NO_EPOCH || claimed == self.leader_epoch() {
             Ok(())
-        } else if claimed < self.leader_epoch {
+        } else if claimed < self.leader_epoch() {
             Err(ErrorCode::FencedLeaderEpoch)
         } else {
             Err(ErrorCode::UnknownLeaderEpoch)
@@ -61,7 +72,8 @@ impl PartitionTable {
     }
 }
 
-/// Opens each partition; creates the logs that are not there yet; adopts its leader epoch. All at once, so that they share commits.
+/// Opens each partition; creates the logs that are not there yet; adopts its leader epoch and its topic's settings. All at once, so that
+/// they share commits. What is open stays so, with all that waits in it.
 ///
 /// # Errors
 /// A sentence about the first that could not be opened; the others are open.
@@ -96,9 +108,18 @@ async fn open_one(node: &Node, spec: LogSpec) -> Result<(), String> {
     if log.latest_epoch() < spec.leader_epoch {
         log.adopt_epoch(spec.leader_epoch).await.map_err(describe)?;
     }
-    let partition =
-        Rc::new(Partition { log, config: spec.config, leader_epoch: spec.leader_epoch, backlog: RefCell::default() });
-    node.partitions.partitions.borrow_mut().insert(spec.id, partition);
+    if let Some(partition) = node.partitions.get(spec.id) {
+        partition.config.replace(spec.config);
+        partition.leader_epoch.set(spec.leader_epoch);
+        return Ok(());
+    }
+    let partition = Partition {
+        log,
+        config: RefCell::new(spec.config),
+        leader_epoch: Cell::new(spec.leader_epoch),
+        backlog: RefCell::default(),
+    };
+    node.partitions.partitions.borrow_mut().insert(spec.id, Rc::new(partition));
     Ok(())
 }
 

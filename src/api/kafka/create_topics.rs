@@ -11,10 +11,7 @@ use wire::{Array, ErrorCode};
 
 use super::context::{Context, Refusal};
 use crate::cluster::{AdminError, AdminReply, AdminRequest, CreatedTopic, NewTopic, submit};
-
-/// The topic's own setting, and a default, as DescribeConfigs numbers its sources.
-const SOURCE_TOPIC: i8 = 1;
-const SOURCE_DEFAULT: i8 = 5;
+use crate::config::ConfigSource;
 
 /// Asks the controller; answers once every shard knows the new topics.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
@@ -90,7 +87,7 @@ fn setting<'r>(name: &'static str, value: &'r str, own: bool) -> CreatableTopicC
         name,
         value: Some(value),
         read_only: false,
-        config_source: if own { SOURCE_TOPIC } else { SOURCE_DEFAULT },
+        config_source: if own { ConfigSource::Topic } else { ConfigSource::Default } as i8,
         is_sensitive: false,
     }
 }

@@ -18,9 +18,9 @@ const TOPIC_ID_VERSION: i16 = 12;
 
 /// Every operation on a topic (read, write, create, delete, alter, describe, describe and alter configs), as bits of
 /// `AclOperation` codes: without an authorizer, as here, all are allowed.
-const TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
+pub const TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
 /// Every operation on the cluster (create, alter, describe, cluster action, configs, idempotent write), likewise.
-const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
+pub const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 
 /// How the client named a topic.
 enum Asked {

@@ -12,8 +12,9 @@ use wire::ApiKey;
 
 use super::context::{Context, Refusal};
 use super::{
-    api_versions, create_topics, delete_topics, fetch, find_coordinator, init_producer_id, list_offsets, metadata,
-    offset_for_leader_epoch, produce,
+    alter_configs, api_versions, create_partitions, create_topics, delete_records, delete_topics, describe_cluster,
+    describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions, fetch, find_coordinator,
+    init_producer_id, list_offsets, metadata, offset_for_leader_epoch, produce, reassignments,
 };
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -53,14 +54,26 @@ pub const TABLE: &[Api] = &[
     serial(ApiKey::Fetch, 4..=17, |context| later(OnClose::Drop, fetch::handle(context))),
     serial(ApiKey::ListOffsets, 1..=10, |context| later(OnClose::Drop, list_offsets::handle(context))),
     serial(ApiKey::Metadata, 0..=13, |context| later(OnClose::Finish, metadata::handle(context))),
-    serial(ApiKey::FindCoordinator, 0..=6, |context| Box::pin(async move { done(find_coordinator::handle(&context)) })),
-    serial(ApiKey::ApiVersions, 0..=4, |context| Box::pin(async move { done(api_versions::handle(&context)) })),
+    serial(ApiKey::FindCoordinator, 0..=6, |context| now(find_coordinator::handle(&context))),
+    serial(ApiKey::ApiVersions, 0..=4, |context| now(api_versions::handle(&context))),
     serial(ApiKey::CreateTopics, 2..=7, |context| later(OnClose::Finish, create_topics::handle(context))),
     serial(ApiKey::DeleteTopics, 1..=6, |context| later(OnClose::Finish, delete_topics::handle(context))),
+    serial(ApiKey::DeleteRecords, 0..=2, |context| later(OnClose::Finish, delete_records::handle(context))),
     serial(ApiKey::InitProducerId, 0..=5, |context| later(OnClose::Drop, init_producer_id::handle(context))),
     serial(ApiKey::OffsetForLeaderEpoch, 2..=4, |context| {
         later(OnClose::Drop, offset_for_leader_epoch::handle(context))
     }),
+    serial(ApiKey::DescribeConfigs, 1..=4, |context| now(describe_configs::handle(&context))),
+    serial(ApiKey::AlterConfigs, 0..=2, |context| later(OnClose::Finish, alter_configs::replace(context))),
+    serial(ApiKey::DescribeLogDirs, 1..=5, |context| later(OnClose::Drop, describe_log_dirs::handle(context))),
+    serial(ApiKey::CreatePartitions, 0..=3, |context| later(OnClose::Finish, create_partitions::handle(context))),
+    serial(ApiKey::ElectLeaders, 0..=2, |context| now(reassignments::elect(&context))),
+    serial(ApiKey::IncrementalAlterConfigs, 0..=1, |context| later(OnClose::Finish, alter_configs::change(context))),
+    serial(ApiKey::ListPartitionReassignments, 0..=0, |context| now(reassignments::list(&context))),
+    serial(ApiKey::DescribeCluster, 0..=2, |context| now(describe_cluster::handle(&context))),
+    serial(ApiKey::DescribeProducers, 0..=0, |context| later(OnClose::Drop, describe_producers::handle(context))),
+    serial(ApiKey::ListConfigResources, 0..=1, |context| now(describe_configs::list(&context))),
+    serial(ApiKey::DescribeTopicPartitions, 0..=0, |context| now(describe_topic_partitions::handle(&context))),
 ];
 
 /// The line of a key.
@@ -69,8 +82,8 @@ pub fn find(key: i16) -> Option<&'static Api> {
     TABLE.iter().find(|api| api.key.code() == key)
 }
 
-fn done(reply: Result<Reply, Refusal>) -> Result<Started, Refusal> {
-    reply.map(Started::Done)
+fn now(reply: Result<Reply, Refusal>) -> Boxed<Result<Started, Refusal>> {
+    Box::pin(std::future::ready(reply.map(Started::Done)))
 }
 
 fn later(

@@ -335,6 +335,7 @@ public final class Main {
             new Check("topic created by use", Main::createdByUse),
             new Check("max.message.bytes", Main::tooLarge),
             new Check("LogAppendTime", Main::appendTime)));
+        all.addAll(Operator.checks());
         if (Harness.RESTART != null) {
             all.add(new Check("kill -9 and restart under an idempotent producer", Main::brokerRestart));
         }

@@ -1,0 +1,205 @@
+//! What changes a topic that exists: more partitions, other settings.
+//!
+//! Both follow the controller's one path: plan against the image, commit, tell the shards, publish, answer. A change of settings reaches
+//! every log of the topic before it is answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use replication::metadata::{
+    ConfigRecord, Image, ImageBuilder, MetadataRecord, PartitionsSpec, ResourceKind, plan_create_partitions,
+};
+use wire::ErrorCode;
+
+use super::controller::{Controller, not_committed};
+use super::{AdminError, SettingOperation, SettingsChange, TopicChange, errors};
+use crate::config::{Setting, ValueType};
+
+impl Controller {
+    pub(super) async fn create_partitions(
+        &mut self,
+        topics: Vec<PartitionsSpec>,
+        validate_only: bool,
+    ) -> Vec<Result<(), AdminError>> {
+        let mut results = Vec::with_capacity(topics.len());
+        for spec in topics {
+            let live = [self.view.broker.id];
+            let plan = plan_create_partitions(self.metadata.image(), &spec, &live, &mut self.random)
+                .map_err(|error| AdminError::new(errors::create_partitions(&error), error.to_string()));
+            results.push(match plan {
+                Ok(records) if !validate_only => self.commit_change(&spec.topic, records).await,
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            });
+        }
+        results
+    }
+
+    pub(super) async fn alter_topics(
+        &mut self,
+        topics: Vec<TopicChange>,
+        validate_only: bool,
+    ) -> Vec<Result<(), AdminError>> {
+        let mut results = Vec::with_capacity(topics.len());
+        for change in topics {
+            results.push(match self.plan_settings(self.metadata.image(), &change) {
+                Ok(records) if !validate_only && !records.is_empty() => {
+                    self.commit_change(&change.topic, records).await
+                }
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            });
+        }
+        results
+    }
+
+    fn plan_settings(&self, image: &Image, change: &TopicChange) -> Result<Vec<MetadataRecord>, AdminError> {
+        let name = change.topic.as_str();
+        if image.topic(name).is_none() {
+            let reason = format!("The topic '{name}' does not exist.");
+            return Err(AdminError::new(ErrorCode::UnknownTopicOrPartition, reason));
+        }
+        let before: BTreeMap<&str, &str> = image.configs(ResourceKind::Topic, name).collect();
+        let after = changed(&before, &change.settings)?;
+        self.check_settings(&after.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect())?;
+        let keys: BTreeSet<&str> = before.keys().copied().chain(after.keys().map(String::as_str)).collect();
+        let records = keys
+            .into_iter()
+            .filter(|key| before.get(key).copied() != after.get(*key).map(String::as_str))
+            .map(|key| {
+                MetadataRecord::Config(ConfigRecord {
+                    resource: ResourceKind::Topic,
+                    resource_name: name.to_owned(),
+                    key: key.to_owned(),
+                    value: after.get(key).cloned(),
+                })
+            })
+            .collect();
+        Ok(records)
+    }
+
+    /// Commits the records of one topic's change, and has every log of it opened, or told its new settings.
+    async fn commit_change(&mut self, name: &str, records: Vec<MetadataRecord>) -> Result<(), AdminError> {
+        debug_assert!(fits(self.metadata.image(), &records), "a plan fits the image it was made for");
+        self.metadata.propose(&records).await.map_err(|error| not_committed(&error))?;
+        let image = self.metadata.image().clone();
+        let failed = |reason: String| AdminError::new(ErrorCode::KafkaStorageError, reason);
+        let topic = image.topic(name).expect("its records were just committed");
+        let topic = self.topic(&image, topic).map_err(failed)?;
+        // What is committed is so: a log that could not be opened now is opened at the next start.
+        self.open_and_publish(vec![topic]).await.map_err(failed)
+    }
+}
+
+fn fits(image: &Image, records: &[MetadataRecord]) -> bool {
+    let mut builder = ImageBuilder::new(image);
+    records.iter().all(|record| builder.replay(record).is_ok())
+}
+
+/// A topic's own settings after a change.
+fn changed(before: &BTreeMap<&str, &str>, change: &SettingsChange) -> Result<BTreeMap<String, String>, AdminError> {
+    let invalid = |reason| Err(AdminError::new(ErrorCode::InvalidRequest, reason));
+    let owned = |(name, value): (&&str, &&str)| ((*name).to_owned(), (*value).to_owned());
+    let (mut after, operations): (BTreeMap<String, String>, Vec<(String, SettingOperation)>) = match change {
+        SettingsChange::Each(operations) => (before.iter().map(owned).collect(), operations.clone()),
+        SettingsChange::Replace(settings) => {
+            let set = |(name, value): &(String, Option<String>)| (name.clone(), SettingOperation::Set(value.clone()));
+            (BTreeMap::new(), settings.iter().map(set).collect())
+        }
+    };
+    let mut seen = BTreeSet::new();
+    for (name, operation) in operations {
+        if !seen.insert(name.clone()) {
+            return invalid(format!("Error due to duplicate config keys : {name}"));
+        }
+        match operation {
+            SettingOperation::Set(None) => return invalid(format!("Null value not supported for : {name}")),
+            SettingOperation::Set(Some(value)) => drop(after.insert(name, value)),
+            SettingOperation::Delete => {
+                if Setting::find(&name).is_none() {
+                    let reason = format!("Unknown topic config name: {name}");
+                    return Err(AdminError::new(ErrorCode::InvalidConfig, reason));
+                }
+                after.remove(&name);
+            }
+            SettingOperation::Append(values) => {
+                let mut list = list_of(&after, &name, "APPEND")?;
+                for value in items(&values) {
+                    if !list.contains(&value) {
+                        list.push(value);
+                    }
+                }
+                after.insert(name, list.join(","));
+            }
+            SettingOperation::Subtract(values) => {
+                let mut list = list_of(&after, &name, "SUBTRACT")?;
+                list.retain(|value| !items(&values).contains(value));
+                after.insert(name, list.join(","));
+            }
+        }
+    }
+    Ok(after)
+}
+
+/// The values of a list as it is now, its default where the topic has none of its own.
+fn list_of(own: &BTreeMap<String, String>, name: &str, operation: &str) -> Result<Vec<String>, AdminError> {
+    let invalid = |reason| AdminError::new(ErrorCode::InvalidConfig, reason);
+    let setting = Setting::find(name).ok_or_else(|| invalid(format!("Unknown topic config name: {name}")))?;
+    if setting.value_type() != ValueType::List {
+        return Err(invalid(format!("Can't {operation} to key {name} because its type is not LIST.")));
+    }
+    let value = own.get(name).cloned().unwrap_or_else(|| setting.default_value());
+    Ok(items(&value))
+}
+
+fn items(list: &str) -> Vec<String> {
+    list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(before: &[(&str, &str)], change: &SettingsChange) -> Result<String, ErrorCode> {
+        let after = changed(&before.iter().copied().collect(), change).map_err(|error| error.code)?;
+        Ok(after.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn settings_are_replaced_whole_or_changed_one_by_one() {
+        use SettingOperation::{Append, Delete, Set, Subtract};
+        let each = |operations: &[(&str, SettingOperation)]| {
+            SettingsChange::Each(operations.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect())
+        };
+        let set = |value: &str| Set(Some(value.to_owned()));
+        let replace = |settings: &[(&str, Option<&str>)]| {
+            let owned = |(name, value): &(&str, Option<&str>)| ((*name).to_owned(), value.map(str::to_owned));
+            SettingsChange::Replace(settings.iter().map(owned).collect())
+        };
+        let before = [("retention.ms", "5"), ("segment.ms", "7")];
+        for (change, expected) in [
+            (each(&[("retention.ms", set("6"))]), Ok("retention.ms=6 segment.ms=7")),
+            (each(&[("retention.ms", Delete)]), Ok("segment.ms=7")),
+            (each(&[("retention.bytes", Delete)]), Ok("retention.ms=5 segment.ms=7")),
+            (each(&[]), Ok("retention.ms=5 segment.ms=7")),
+            (replace(&[("segment.ms", Some("8"))]), Ok("segment.ms=8")),
+            (replace(&[]), Ok("")),
+            (
+                each(&[("cleanup.policy", Append("delete".into()))]),
+                Ok("cleanup.policy=delete retention.ms=5 segment.ms=7"),
+            ),
+            (
+                each(&[("cleanup.policy", Append("compact, delete".into()))]),
+                Ok("cleanup.policy=delete,compact retention.ms=5 segment.ms=7"),
+            ),
+            (each(&[("cleanup.policy", Subtract("delete".into()))]), Ok("cleanup.policy= retention.ms=5 segment.ms=7")),
+            (each(&[("retention.ms", Append("6".into()))]), Err(ErrorCode::InvalidConfig)),
+            (each(&[("no.such", Subtract("6".into()))]), Err(ErrorCode::InvalidConfig)),
+            (each(&[("no.such", Delete)]), Err(ErrorCode::InvalidConfig)),
+            (each(&[("retention.ms", Set(None))]), Err(ErrorCode::InvalidRequest)),
+            (each(&[("retention.ms", Delete), ("retention.ms", Delete)]), Err(ErrorCode::InvalidRequest)),
+            (replace(&[("retention.ms", None)]), Err(ErrorCode::InvalidRequest)),
+        ] {
+            assert_eq!(check(&before, &change), expected.map(str::to_owned), "{change:?}");
+        }
+    }
+}

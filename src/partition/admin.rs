@@ -1,0 +1,49 @@
+//! What operators ask of the partitions of this shard: their sizes, their producers, their oldest records to go.
+
+use std::rc::Rc;
+
+use base::Offset;
+use storage::{ActiveProducer, LogId, StoreError};
+use wire::ErrorCode;
+
+use crate::message::RecordsDeletion;
+use crate::node::Node;
+
+/// Moves the starts of logs up, one after another, and answers each with its start then.
+pub async fn delete_records(node: &Rc<Node>, deletions: Vec<RecordsDeletion>) -> Vec<Result<Offset, ErrorCode>> {
+    let mut starts = Vec::with_capacity(deletions.len());
+    for deletion in deletions {
+        starts.push(delete_before(node, deletion).await);
+    }
+    starts
+}
+
+async fn delete_before(node: &Node, deletion: RecordsDeletion) -> Result<Offset, ErrorCode> {
+    let partition = node.partitions.get(deletion.log).ok_or(ErrorCode::NotLeaderOrFollower)?;
+    let high_watermark = partition.high_watermark();
+    let before = deletion.before.unwrap_or(high_watermark);
+    if before.0 < 0 || before > high_watermark {
+        return Err(ErrorCode::OffsetOutOfRange);
+    }
+    partition.log.advance_start(before).await.map_err(|error| match error {
+        StoreError::NotFound => ErrorCode::NotLeaderOrFollower,
+        error => {
+            tracing::warn!(log = %deletion.log, %error, "records could not be deleted");
+            ErrorCode::KafkaStorageError
+        }
+    })?;
+    Ok(partition.log.start_offset())
+}
+
+/// The size of every log here, in bytes of batches.
+#[must_use]
+pub fn log_sizes(node: &Node) -> Vec<(LogId, u64)> {
+    node.store.logs().iter().map(|log| (log.id(), log.size_bytes())).collect()
+}
+
+/// The idempotent producers of each partition.
+#[must_use]
+pub fn producers(node: &Node, logs: Vec<LogId>) -> Vec<Result<Vec<ActiveProducer>, ErrorCode>> {
+    let of = |log| node.partitions.get(log).map(|partition| partition.log.producers());
+    logs.into_iter().map(|log| of(log).ok_or(ErrorCode::NotLeaderOrFollower)).collect()
+}
