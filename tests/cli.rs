@@ -146,6 +146,38 @@ fn topics_are_listed_described_and_deleted() {
 }
 
 #[test]
+fn topics_are_altered() {
+    let broker = Broker::start("altered");
+    assert_eq!(broker.run(&["topic", "create", "one", "--partitions", "2"], b"").0, 0);
+    for (arguments, exit) in [
+        (&["topic", "alter", "one", "--config", "max.message.bytes=1000", "--config", "retention.ms=-1"][..], 0),
+        (&["topic", "alter", "one", "--config", "max.message.bytes=5", "--validate-only"], 0),
+        (&["topic", "alter", "one", "--delete-config", "retention.ms"], 0),
+        (&["topic", "alter", "one", "--config", "no.such.setting=1"], 5),
+        (&["topic", "alter", "one", "--delete-config", "no.such.setting"], 5),
+        (&["topic", "alter", "one", "--config", "cleanup.policy=compact"], 5),
+        (&["topic", "alter", "one", "--partitions", "2"], 5),
+        (&["topic", "alter", "one", "--partitions", "1"], 5),
+        (&["topic", "alter", "two", "--partitions", "3"], 5),
+        (&["topic", "alter", "two", "--config", "retention.ms=1"], 5),
+        (&["topic", "alter", "one"], 2),
+        (&["topic", "alter", "one", "--partitions", "0"], 2),
+    ] {
+        let (found, _, error) = broker.run(arguments, b"");
+        assert_eq!(found, exit, "{arguments:?}: {error}");
+        assert_eq!(error.is_empty(), exit == 0, "{error}");
+    }
+    let long = [b'x'; 2000];
+    assert_eq!(broker.run(&["produce", "one"], &long).0, 5, "the new bound holds");
+    assert_eq!(broker.run(&["topic", "alter", "one", "--delete-config", "max.message.bytes"], b"").0, 0);
+    assert_eq!(broker.run(&["produce", "one"], &long).0, 0, "and is gone again");
+    let (exit, output, warning) = broker.run(&["topic", "alter", "one", "--partitions", "5"], b"");
+    assert_eq!(exit, 0, "{warning}");
+    assert!(output.contains("are 5") && warning.contains("records of a key"), "{output}{warning}");
+    assert_eq!(broker.run(&["produce", "one", "--partition", "4"], b"x\n").0, 0);
+}
+
+#[test]
 fn nobody_there_is_an_exit_code_of_its_own() {
     for verb in [&["topic", "list"][..], &["consume", "t"], &["produce", "t"]] {
         let (exit, output, error) = run(&[verb, &["--bootstrap", "127.0.0.1:1"]].concat(), b"x\n");

@@ -2,10 +2,11 @@
 
 use base::{BrokerId, PartitionIndex, ProducerId, Random, Uuid};
 use replication::metadata::{
-    Assignment, AssignmentError, BrokerRecord, Candidate, ConfigRecord, CreateTopicError, CreatedTopic,
-    DeleteTopicError, Image, ImageBuilder, MetadataRecord, PARTITION_COUNT_MAX, ProducerIdBlock, ProducerIdsExhausted,
-    ProducerIdsRecord, ResourceKind, TopicDefaults, TopicNameError, TopicRef, TopicSpec, check_topic_name,
-    names_collide, plan_allocate_producer_ids, plan_create_topic, plan_delete_topic, plan_replicas,
+    Assignment, AssignmentError, BrokerRecord, Candidate, ConfigRecord, CreatePartitionsError, CreateTopicError,
+    CreatedTopic, DeleteTopicError, Image, ImageBuilder, MetadataRecord, PARTITION_COUNT_MAX, PartitionsSpec,
+    ProducerIdBlock, ProducerIdsExhausted, ProducerIdsRecord, ResourceKind, TopicDefaults, TopicNameError, TopicRef,
+    TopicSpec, check_topic_name, names_collide, plan_allocate_producer_ids, plan_create_partitions, plan_create_topic,
+    plan_delete_topic, plan_replicas,
 };
 
 const DEFAULTS: TopicDefaults = TopicDefaults { partition_count: 2, replication_factor: 3 };
@@ -213,4 +214,52 @@ fn replicas_are_spread() {
         }
     }
     assert_eq!(plan_replicas(&[], 2, 3, &mut Random::new(0)), vec![vec![], vec![]]);
+}
+
+#[test]
+fn topics_grow_and_never_shrink() {
+    let image = cluster();
+    let before = image.topic("a.b").unwrap().partitions.clone();
+    let ids = |brokers: &[i32]| brokers.iter().copied().map(BrokerId).collect::<Vec<_>>();
+    let spec = |topic: &str, partition_count, assignments: Option<&[&[i32]]>| PartitionsSpec {
+        topic: topic.to_owned(),
+        partition_count,
+        assignments: assignments.map(|all| all.iter().map(|brokers| ids(brokers)).collect()),
+    };
+    let plan = |spec: &PartitionsSpec| plan_create_partitions(&image, spec, &LIVE, &mut Random::new(1));
+    for (spec, partitions) in [(spec("a.b", 3, None), 3), (spec("a.b", 4, Some(&[&[3, 1, 2], &[2, 4, 1]])), 4)] {
+        let records = plan(&spec).unwrap();
+        assert!(records.iter().all(|record| matches!(record, MetadataRecord::Partition(_))), "{spec:?}");
+        let after = replayed(&image, &records).topic("a.b").unwrap().partitions.clone();
+        assert_eq!((after.len(), &after[..2]), (partitions, &before[..]), "{spec:?}");
+        for (partition, assigned) in after[2..].iter().zip(spec.assignments.iter().flatten()) {
+            assert_eq!((&partition.replicas, partition.leader), (assigned, Some(assigned[0])));
+            assert!(partition.isr.iter().all(|broker| LIVE.contains(broker)), "only who lives is in sync");
+        }
+    }
+    let no_increase =
+        |partition_count| CreatePartitionsError::NoIncrease { name: "a.b".into(), current: 2, partition_count };
+    let index = PartitionIndex(2);
+    let assigned = |error: AssignmentError| CreatePartitionsError::Assignment(error);
+    for (spec, error) in [
+        (spec("no", 3, None), CreatePartitionsError::UnknownTopic { name: "no".into() }),
+        (spec("a.b", 2, None), no_increase(2)),
+        (spec("a.b", 1, None), no_increase(1)),
+        (spec("a.b", -1, None), no_increase(-1)),
+        (spec("a.b", i32::MAX, None), CreatePartitionsError::TooMany { added: i32::MAX as usize - 2 }),
+        (spec("a.b", 4, Some(&[&[1, 2, 3]])), CreatePartitionsError::AssignmentCount { added: 2, assignments: 1 }),
+        (spec("a.b", 3, Some(&[])), CreatePartitionsError::AssignmentCount { added: 1, assignments: 0 }),
+        (spec("a.b", 3, Some(&[&[]])), assigned(AssignmentError::NoReplicas { index })),
+        (spec("a.b", 3, Some(&[&[1, 2, 9]])), assigned(AssignmentError::UnknownBroker { index, broker: BrokerId(9) })),
+        (
+            spec("a.b", 3, Some(&[&[1, 2, 1]])),
+            assigned(AssignmentError::DuplicateReplica { index, broker: BrokerId(1) }),
+        ),
+        (spec("a.b", 3, Some(&[&[1]])), assigned(AssignmentError::UnequalSizes { index, replicas: 1, expected: 3 })),
+    ] {
+        assert_eq!(plan(&spec), Err(error), "{spec:?}");
+    }
+    let two = [BrokerId(1), BrokerId(2)];
+    let few = plan_create_partitions(&image, &spec("a.b", 3, None), &two, &mut Random::new(1));
+    assert_eq!(few, Err(CreatePartitionsError::NotEnoughBrokers { replication_factor: 3, broker_count: 2 }));
 }

@@ -1,4 +1,4 @@
-//! `tidemill topic`: create, list, describe and delete topics.
+//! `tidemill topic`: create, list, describe, alter and delete topics.
 
 use base::PartitionIndex;
 use clap::{Args, Subcommand};
@@ -25,6 +25,8 @@ enum TopicVerb {
     List(List),
     /// Show the partitions of topics: leaders, replicas, offsets
     Describe(Describe),
+    /// Change a topic: its settings while it is in use, or more partitions
+    Alter(Alter),
     /// Delete topics with all their records
     Delete(Delete),
 }
@@ -69,6 +71,29 @@ struct Describe {
 }
 
 #[derive(Args, Clone, Debug)]
+#[group(id = "changes", required = true, multiple = true, args = ["partitions", "configs", "deleted_configs"])]
+struct Alter {
+    name: String,
+    /// Partitions that the topic is to have in the end; their number only grows
+    ///
+    /// The partition of a key is its hash modulo the number of partitions: from then on, records of a key may go to another
+    /// partition than the key's earlier records, and consumers may see them in another order.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+    partitions: Option<i32>,
+    /// A topic setting by Kafka's name, as in retention.ms=86400000; may be repeated
+    #[arg(long = "config", value_name = "KEY=VALUE", value_parser = key_value)]
+    configs: Vec<(String, String)>,
+    /// A topic setting that goes back to its default; may be repeated
+    #[arg(long = "delete-config", value_name = "KEY")]
+    deleted_configs: Vec<String>,
+    /// Check everything, change nothing
+    #[arg(long)]
+    validate_only: bool,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Args, Clone, Debug)]
 struct Delete {
     #[arg(required = true)]
     names: Vec<String>,
@@ -82,6 +107,7 @@ pub fn run(arguments: TopicArguments) -> Exit {
             TopicVerb::Create(arguments) => create(&arguments.connect.client(&shard).await?, &arguments).await,
             TopicVerb::List(arguments) => list(&arguments.connect.client(&shard).await?, arguments.output).await,
             TopicVerb::Describe(arguments) => describe(&arguments.connect.client(&shard).await?, &arguments).await,
+            TopicVerb::Alter(arguments) => alter(&arguments.connect.client(&shard).await?, &arguments).await,
             TopicVerb::Delete(arguments) => delete(&arguments.connect.client(&shard).await?, &arguments.names).await,
         }
     })
@@ -237,6 +263,29 @@ async fn ends_of(client: &Client, topic: &Topic) -> Vec<Option<(i64, i64)>> {
     let Ok(found) = client.list_offsets(&asked).await else { return unknown };
     let offset = |found: &client::ListedOffset| found.offset.map(|offset| offset.0);
     found.chunks(2).map(|ends| Some((offset(&ends[0])?, offset(&ends[1])?))).collect()
+}
+
+async fn alter(client: &Client, arguments: &Alter) -> Result<Exit, Failure> {
+    let (name, check) = (&arguments.name, arguments.validate_only);
+    let set = arguments.configs.iter().map(|(key, value)| (key.clone(), Some(value.clone())));
+    let deleted = arguments.deleted_configs.iter().map(|key| (key.clone(), None));
+    let changes: Vec<(String, Option<String>)> = set.chain(deleted).collect();
+    let mut output = Output::stdout();
+    let (settings, partitions) = if check { ("can be changed", "could be") } else { ("changed", "are") };
+    // The settings first: where they are refused nothing has changed yet.
+    if !changes.is_empty() {
+        client.alter_topic(name, &changes, check).await?;
+        output.line(&format!("settings of topic {name} {settings}"));
+    }
+    if let Some(count) = arguments.partitions {
+        client.add_partitions(name, count, check).await?;
+        output.line(&format!("partitions of topic {name} {partitions} {count}"));
+        eprintln!(
+            "tidemill: warning: records of a key may go to another partition of topic {name} than the key's earlier records, which \
+             were placed among fewer partitions"
+        );
+    }
+    Ok(Exit::Done)
 }
 
 async fn delete(client: &Client, names: &[String]) -> Result<Exit, Failure> {

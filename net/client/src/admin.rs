@@ -288,7 +288,7 @@ impl Client {
     }
 
     /// A connection to the controller, or to anybody where none is known.
-    async fn controller(&self) -> Result<Connection, Error> {
+    pub(crate) async fn controller(&self) -> Result<Connection, Error> {
         if self.with_metadata(|metadata| metadata.brokers().len()) == 0 {
             self.ask_for_metadata(Some(Default::default())).await?;
         }
@@ -299,7 +299,7 @@ impl Client {
     }
 
     /// A refusal; where the broker is not the controller, the next try asks who is.
-    async fn refusal(&self, what: String, code: ErrorCode, message: Option<&str>) -> Error {
+    pub(crate) async fn refusal(&self, what: String, code: ErrorCode, message: Option<&str>) -> Error {
         if code == ErrorCode::NotController
             && let Err(error) = self.ask_for_metadata(Some(Default::default())).await
         {
@@ -309,7 +309,7 @@ impl Client {
     }
 
     /// What brokers are told about how long they may take: less than this client waits.
-    fn timeout_ms(&self) -> i32 {
+    pub(crate) fn timeout_ms(&self) -> i32 {
         let timeout = self.options().timeout.min(self.options().connection.request_timeout);
         let timeout = timeout.saturating_sub(Duration::from_millis(500)).max(Duration::from_millis(500));
         i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX)

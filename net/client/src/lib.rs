@@ -16,6 +16,7 @@
 
 mod address;
 mod admin;
+mod alter;
 mod client;
 mod connection;
 mod consumer;
