@@ -232,3 +232,39 @@ fn newest_journal(dir: &Path) -> PathBuf {
     };
     journals.max_by_key(commits).expect("a journal")
 }
+
+#[test]
+fn configurations_are_checked_and_shown() {
+    let dir = std::env::temp_dir().join(format!("tidemill-config-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a directory");
+    let path = dir.join("node.toml");
+    let file = path.to_str().expect("text");
+    for (text, exit, word) in [
+        ("shards = 2\njournal-bytes = 33554432\n", 0, "is valid"),
+        ("shrads = 2\n", 1, "is `shards` meant?"),
+        ("no-such-thing-at-all = 2\n", 1, "config show"),
+        ("shards = 0\n", 1, "1 to 256"),
+        ("shards = \n", 1, "not valid"),
+        ("shards = \"two\"\n", 1, "not valid"),
+    ] {
+        fs::write(&path, text).expect("written");
+        let (found, output, error) = run(&["config", "check", "--config", file], b"");
+        assert_eq!(found, exit, "{text}: {error}");
+        assert!(format!("{output}{error}").contains(word), "{text}: {output}{error}");
+        // A broker says the same, and does not start.
+        if exit != 0 {
+            let (found, _, error) = run(&["serve", "--config", file], b"");
+            assert_eq!(found, 2, "{error}");
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+    fs::write(&path, "shards = 2\n").expect("written");
+    let (_, output, _) = run(&["config", "show", "--config", file, "--output", "json"], b"");
+    let rows = lines(&output);
+    let row = |key: &str| rows.iter().find(|row| row["key"] == key).expect("known").clone();
+    assert_eq!((row("shards")["value"].as_str(), row("shards")["source"].as_str()), (Some("2"), Some("file")));
+    assert_eq!(row("listen")["source"].as_str(), Some("default"));
+    assert_eq!(run(&["config", "show"], b"").0, 0);
+    assert_eq!(run(&["config", "check", "--config", "/no/such/file"], b"").0, 2);
+    let _ = fs::remove_dir_all(&dir);
+}

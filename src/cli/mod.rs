@@ -1,6 +1,7 @@
 //! The command line: one file for each verb.
 
 mod batches;
+mod config;
 mod consume;
 mod failure;
 mod log;
@@ -35,6 +36,8 @@ enum Verb {
     Produce(produce::ProduceArguments),
     /// Print the records of a topic
     Consume(consume::ConsumeArguments),
+    /// Check a configuration, or show what every key is set to
+    Config(config::ConfigArguments),
     /// Look into the files of a stopped broker
     Log(log::LogArguments),
 }
@@ -68,6 +71,7 @@ pub fn run() -> ExitCode {
         Verb::Topic(arguments) => topic::run(arguments),
         Verb::Produce(arguments) => produce::run(arguments),
         Verb::Consume(arguments) => consume::run(arguments),
+        Verb::Config(arguments) => config::run(&arguments),
         Verb::Log(arguments) => log::run(arguments),
     }
     .into()

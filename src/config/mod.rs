@@ -1,9 +1,11 @@
 //! Settings: those of the node (one TOML file and the options of `serve`) and those of topics (Kafka's names).
 
 mod describe;
+mod keys;
 mod node;
 mod topic;
 
 pub use describe::{ConfigSource, DescribedSetting, Synonym, describe_broker, describe_topic};
+pub use keys::{KEYS, Key};
 pub use node::{ConfigError, DurabilitySetting, NodeConfig};
 pub use topic::{InvalidSetting, SETTINGS, Setting, TimestampType, TopicConfig, ValueType};

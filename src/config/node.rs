@@ -1,10 +1,13 @@
 //! The node's own settings: one TOML file, read once, checked once; options of `serve` come on top.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+
+use super::keys::Key;
 
 /// When a record counts as held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
@@ -91,7 +94,8 @@ impl Default for NodeConfig {
 pub enum ConfigError {
     Read { path: PathBuf, error: std::io::Error },
     Parse { path: PathBuf, error: toml::de::Error },
-    OutOfBounds { key: &'static str, value: String, bounds: &'static str },
+    UnknownKey { path: PathBuf, key: String },
+    OutOfBounds { key: &'static str, value: String },
 }
 
 impl fmt::Display for ConfigError {
@@ -101,7 +105,17 @@ impl fmt::Display for ConfigError {
                 write!(f, "the configuration {} can't be read: {error}; check --config", path.display())
             }
             Self::Parse { path, error } => write!(f, "the configuration {} is not valid: {error}", path.display()),
-            Self::OutOfBounds { key, value, bounds } => write!(f, "{key} = {value} is out of bounds: {bounds}"),
+            Self::UnknownKey { path, key } => {
+                write!(f, "the configuration {} has the key `{key}`, which is not known", path.display())?;
+                match Key::nearest(key) {
+                    Some(meant) => write!(f, "; is `{meant}` meant?"),
+                    None => f.write_str("; `tidemill config show` lists those that are"),
+                }
+            }
+            Self::OutOfBounds { key, value } => {
+                let bounds = Key::find(key).map_or("see `tidemill config show`", |key| key.bounds);
+                write!(f, "{key} = {value} is out of bounds: {bounds}")
+            }
         }
     }
 }
@@ -109,13 +123,28 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl NodeConfig {
-    /// Reads a TOML file. Unknown keys are errors that name the known ones.
+    /// Reads a TOML file. An unknown key is an error that names the nearest known one.
     ///
     /// # Errors
     /// [`ConfigError`] with the path and, for a parse error, the place in the file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        Self::read_with_keys(path).map(|(config, _)| config)
+    }
+
+    /// The same, and the keys that the file has.
+    ///
+    /// # Errors
+    /// As [`NodeConfig::read`].
+    pub fn read_with_keys(path: &Path) -> Result<(Self, BTreeSet<String>), ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read { path: path.to_owned(), error })?;
-        toml::from_str(&text).map_err(|error| ConfigError::Parse { path: path.to_owned(), error })
+        let parse = |error| ConfigError::Parse { path: path.to_owned(), error };
+        let keys: BTreeSet<String> =
+            toml::from_str::<toml::Table>(&text).map_err(parse)?.into_iter().map(|(key, _)| key).collect();
+        if let Some(key) = keys.iter().find(|key| Key::find(key).is_none()) {
+            return Err(ConfigError::UnknownKey { path: path.to_owned(), key: key.clone() });
+        }
+        let config = toml::from_str(&text).map_err(parse)?;
+        Ok((config, keys))
     }
 
     /// Size of each journal file: small enough that a checkpoint frees some while others fill, and large enough for the largest batch.
@@ -153,33 +182,33 @@ impl NodeConfig {
     /// The first key that is out of bounds.
     pub fn check(&self) -> Result<(), ConfigError> {
         const MIB: u64 = 1 << 20;
-        let bound = |holds: bool, key, value: &dyn fmt::Display, bounds| {
-            if holds { Ok(()) } else { Err(ConfigError::OutOfBounds { key, value: value.to_string(), bounds }) }
+        let bound = |holds: bool, key, value: &dyn fmt::Display| {
+            if holds { Ok(()) } else { Err(ConfigError::OutOfBounds { key, value: value.to_string() }) }
         };
-        bound(self.broker_id >= 0, "broker-id", &self.broker_id, "0 or more")?;
+        bound(self.broker_id >= 0, "broker-id", &self.broker_id)?;
         let listen = self.listen.parse::<SocketAddr>();
-        bound(listen.is_ok(), "listen", &self.listen, "IP:PORT, as in 127.0.0.1:9092")?;
+        bound(listen.is_ok(), "listen", &self.listen)?;
         let shards = self.shards.unwrap_or(1);
-        bound((1..=256).contains(&shards), "shards", &shards, "1 to 256")?;
+        bound((1..=256).contains(&shards), "shards", &shards)?;
         let memory_min = 128 * MIB * u64::from(shards);
-        bound(self.memory_bytes >= memory_min, "memory-bytes", &self.memory_bytes, "at least 128 MiB for each shard")?;
+        bound(self.memory_bytes >= memory_min, "memory-bytes", &self.memory_bytes)?;
         let journal = self.journal_bytes;
-        bound((32 * MIB..=256 * MIB).contains(&journal), "journal-bytes", &journal, "32 MiB to 256 MiB")?;
+        bound((32 * MIB..=256 * MIB).contains(&journal), "journal-bytes", &journal)?;
         let background = self.background_bytes_in_flight;
-        bound(background >= 128 << 10, "background-bytes-in-flight", &background, "at least 128 KiB")?;
+        bound(background >= 128 << 10, "background-bytes-in-flight", &background)?;
         let checkpoint = self.checkpoint_interval_ms;
-        bound(checkpoint >= 100, "checkpoint-interval-ms", &checkpoint, "at least 100")?;
+        bound(checkpoint >= 100, "checkpoint-interval-ms", &checkpoint)?;
         let destage = self.destage_delay_ms;
-        bound((1..=60_000).contains(&destage), "destage-delay-ms", &destage, "1 to 60000")?;
+        bound((1..=60_000).contains(&destage), "destage-delay-ms", &destage)?;
         let partitions = self.num_partitions;
-        bound((1..=100_000).contains(&partitions), "num-partitions", &partitions, "1 to 100000")?;
+        bound((1..=100_000).contains(&partitions), "num-partitions", &partitions)?;
         let request = self.max_request_bytes;
-        bound((1 << 16..=1 << 30).contains(&request), "max-request-bytes", &request, "64 KiB to 1 GiB")?;
-        bound(self.fetch_max_bytes >= 1024, "fetch-max-bytes", &self.fetch_max_bytes, "at least 1024")?;
+        bound((1 << 16..=1 << 30).contains(&request), "max-request-bytes", &request)?;
+        bound(self.fetch_max_bytes >= 1024, "fetch-max-bytes", &self.fetch_max_bytes)?;
         let expiration = self.producer_id_expiration_ms;
-        bound(expiration >= 1, "producer-id-expiration-ms", &expiration, "at least 1")?;
+        bound(expiration >= 1, "producer-id-expiration-ms", &expiration)?;
         let retention = self.retention_check_interval_ms;
-        bound(retention >= 100, "retention-check-interval-ms", &retention, "at least 100")
+        bound(retention >= 100, "retention-check-interval-ms", &retention)
     }
 }
 

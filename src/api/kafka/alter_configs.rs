@@ -8,7 +8,7 @@ use wire::ErrorCode;
 use wire::messages::{alter_configs as whole, incremental_alter_configs as incremental};
 
 use super::context::{Context, Refusal};
-use super::describe_configs::{is_this_broker, not_served, resource};
+use super::describe_configs::{is_this_broker, not_served, resource, twice};
 use crate::cluster::{AdminError, AdminReply, AdminRequest, SettingOperation, SettingsChange, TopicChange, submit};
 
 /// A resource of a request, and what is to become of its settings.
@@ -123,7 +123,7 @@ async fn alter(context: &Context, asked: &[Asked], validate_only: bool) -> Vec<R
 fn refused(context: &Context, asked: &Asked, is_unique: bool) -> Result<(), AdminError> {
     let invalid = |reason: &str| Err(AdminError::new(ErrorCode::InvalidRequest, reason));
     if !is_unique {
-        return invalid("Each resource must appear at most once.");
+        return Err(twice());
     }
     match asked.resource_type {
         resource::TOPIC => Ok(()),

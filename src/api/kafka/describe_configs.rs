@@ -1,5 +1,6 @@
 //! DescribeConfigs: every setting of a topic or a broker (KIP-133, KIP-226, KIP-569), and ListConfigResources (KIP-1142).
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use net::Reply;
@@ -27,7 +28,17 @@ pub mod resource {
 /// Answers from this shard's view and the node's own settings.
 pub fn handle(context: &Rc<Context>) -> Result<Reply, Refusal> {
     let request: DescribeConfigsRequest<'_> = context.decode()?;
-    let described: Vec<_> = request.resources.iter().map(|resource| (describe(context, &resource), resource)).collect();
+    // An answer is far longer than its question: told once, a resource costs no more than there is of it.
+    let mut seen = HashSet::new();
+    let described: Vec<_> = request
+        .resources
+        .iter()
+        .map(|resource| {
+            let is_first = seen.insert((resource.resource_type, resource.resource_name));
+            let outcome = if is_first { describe(context, &resource) } else { Err(twice()) };
+            (outcome, resource)
+        })
+        .collect();
     let results = described.iter().map(|(outcome, resource)| {
         let (error_code, error_message) = AdminError::parts(outcome);
         let settings = outcome.iter().flatten();
@@ -89,6 +100,11 @@ pub fn not_served(resource_type: i8) -> AdminError {
         resource::GROUP => "settings of groups are not served yet".to_owned(),
         other => format!("Unsupported resource type: {other}"),
     })
+}
+
+/// Of a resource that a request names again.
+pub fn twice() -> AdminError {
+    invalid("Each resource must appear at most once.")
 }
 
 fn invalid(reason: &str) -> AdminError {
