@@ -292,16 +292,17 @@ impl Shard {
         let mut now = self.gather();
         let mut budget = Budget::new(now);
         let mut gathered = now;
-        let mut urgent_polled = false;
+        // The most urgent class that may have submitted something since the last hand-over.
+        let mut submitting: Option<Class> = None;
         let mut polls = 0;
         while let Some((ready, class)) = self.pick(&mut budget, now) {
-            let waits = class == Class::Background && budget.background_polls == 1;
-            if waits || class != Class::Latency && std::mem::take(&mut urgent_polled) {
+            if submitting.is_some_and(|urgent| urgent < class) {
                 // What the more urgent want of the kernel does not wait for the less urgent.
                 self.flush();
                 inner.driver.borrow_mut().hand_over();
+                submitting = None;
             }
-            urgent_polled |= class == Class::Latency;
+            submitting = Some(submitting.map_or(class, |urgent| urgent.min(class)));
             now = inner.executor.poll(ready, now, inner.stall_limit, || self.now());
             if inner.ended.get() {
                 return Turn::Idle { until: None };
@@ -312,6 +313,7 @@ impl Shard {
                 self.flush();
                 if is_long_ago {
                     inner.driver.borrow_mut().hand_over();
+                    submitting = None;
                 }
                 now = self.gather();
                 gathered = now;

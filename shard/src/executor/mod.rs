@@ -30,8 +30,8 @@ pub use timer::Sleep;
 use signal::Signal;
 use waker::{Gate, TaskCell};
 
-/// How urgent a task is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// How urgent a task is, the most urgent first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Class {
     /// Produce, fetch, replication: what someone waits for.
     Latency,
