@@ -182,17 +182,8 @@ pub async fn serve<S: Service>(place: Place, socket: Socket, service: Rc<S>) -> 
             let _ = frames.push(Incoming::End(end.err())).await;
         })
     };
-    let worker = Worker {
-        connection,
-        socket: socket.clone(),
-        frames,
-        service,
-        owed: VecDeque::new(),
-        leaving: Vec::new(),
-        leaving_frame_bytes: 0,
-        next: None,
-        muted: false,
-    };
+    let worker =
+        Worker { connection, socket: socket.clone(), frames, service, owed: VecDeque::new(), next: None, muted: false };
     let reason = worker.run().await;
     socket.shutdown();
     reader.cancel();
@@ -233,15 +224,35 @@ struct Owed {
     frame_bytes: usize,
 }
 
+/// Answers that leave together.
+#[derive(Default)]
+struct Leaving {
+    parts: Vec<Slice>,
+    bytes: usize,
+    kept: Vec<Box<dyn Any>>,
+    /// What their requests hold of the connection's bytes.
+    frame_bytes: usize,
+}
+
+impl Leaving {
+    fn take_up(&mut self, answer: Option<Answer>) {
+        let Some(Answer { parts, kept }) = answer else { return };
+        self.bytes += parts.iter().map(|part| part.len()).sum::<usize>();
+        self.parts.extend(parts);
+        self.kept.extend(kept);
+    }
+
+    fn is_full(&self) -> bool {
+        self.parts.len() >= LEAVING_PARTS_MAX || self.bytes >= LEAVING_BYTES_MAX
+    }
+}
+
 struct Worker<S> {
     connection: Rc<Connection>,
     socket: Rc<Socket>,
     frames: Rc<Queue<Incoming>>,
     service: Rc<S>,
     owed: VecDeque<Owed>,
-    /// Answers that leave together, and what their requests hold of the connection's bytes.
-    leaving: Vec<Answer>,
-    leaving_frame_bytes: usize,
     /// Taken from the queue, waiting for every earlier answer.
     next: Option<Slice>,
     /// An answer was dropped, so none may follow it.
@@ -332,28 +343,25 @@ impl<S: Service> Worker<S> {
     /// Takes up the oldest request's answer, and those behind it that are ready now, and sends them in one go: a commit makes the answers
     /// of many requests ready at once.
     async fn replied(&mut self, reply: Reply) -> Result<(), Ended> {
+        let mut leaving = Leaving::default();
         let mut next = Some(reply);
+        let mut close = None;
         while let Some(reply) = next {
-            if let Reply::Close(reason) = reply {
-                self.send_leaving().await?;
-                return Err(Ended(Some(reason)));
-            }
+            let answer = match reply {
+                Reply::Answer(answer) => Some(answer),
+                Reply::Nothing => None,
+                Reply::Close(reason) => {
+                    close = Some(Ended(Some(reason)));
+                    break;
+                }
+            };
             let owed = self.owed.pop_front().expect("the reply is the oldest request's");
-            self.leaving_frame_bytes += owed.frame_bytes;
-            if let Reply::Answer(answer) = reply
-                && !self.muted
-            {
-                self.leaving.push(answer);
-            }
-            next = if self.leaving_is_full() { None } else { self.ready_reply().await };
+            leaving.frame_bytes += owed.frame_bytes;
+            leaving.take_up(answer.filter(|_| !self.muted));
+            next = if leaving.is_full() { None } else { self.ready_reply().await };
         }
-        self.send_leaving().await
-    }
-
-    fn leaving_is_full(&self) -> bool {
-        let parts: usize = self.leaving.iter().map(|answer| answer.parts.len()).sum();
-        let bytes: usize = self.leaving.iter().flat_map(|answer| &answer.parts).map(|part| part.len()).sum();
-        parts >= LEAVING_PARTS_MAX || bytes >= LEAVING_BYTES_MAX
+        self.send(leaving).await?;
+        close.map_or(Ok(()), Err)
     }
 
     /// The oldest request's reply if that is there already.
@@ -367,19 +375,13 @@ impl<S: Service> Worker<S> {
     }
 
     /// Sends what was taken up, and only then lets go of what the requests held.
-    async fn send_leaving(&mut self) -> Result<(), Ended> {
-        let mut parts = Vec::new();
-        let mut kept = Vec::new();
-        for answer in self.leaving.drain(..) {
-            parts.extend(answer.parts);
-            kept.extend(answer.kept);
-        }
-        if !parts.is_empty() {
-            let sent = self.socket.send(parts).await;
+    async fn send(&self, leaving: Leaving) -> Result<(), Ended> {
+        if !leaving.parts.is_empty() {
+            let sent = self.socket.send(leaving.parts).await;
             sent.map_err(|error| Ended(Some(format!("sending failed: {error}"))))?;
         }
-        drop(kept);
-        self.connection.release(std::mem::take(&mut self.leaving_frame_bytes));
+        drop(leaving.kept);
+        self.connection.release(leaving.frame_bytes);
         Ok(())
     }
 
