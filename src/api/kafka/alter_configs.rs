@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use net::Reply;
-use wire::ErrorCode;
+use wire::messages::alter_configs::AlterConfigsResourceResponse;
 use wire::messages::{alter_configs as whole, incremental_alter_configs as incremental};
+use wire::{Array, ErrorCode};
 
 use super::context::{Context, Refusal};
 use super::describe_configs::{is_this_broker, not_served, resource, twice};
@@ -34,16 +35,7 @@ pub async fn replace(context: Rc<Context>) -> Result<Reply, Refusal> {
         (resources.collect::<Vec<_>>(), request.validate_only)
     };
     let outcomes = alter(&context, &asked, validate_only).await;
-    let responses = asked.iter().zip(&outcomes).map(|(asked, outcome)| {
-        let (error_code, error_message) = AdminError::parts(outcome);
-        whole::AlterConfigsResourceResponse {
-            error_code,
-            error_message,
-            resource_type: asked.resource_type,
-            resource_name: &asked.resource_name,
-        }
-    });
-    let responses = responses.collect();
+    let responses = responses(&asked, &outcomes);
     context.answer(&whole::AlterConfigsResponse { throttle_time_ms: 0, responses })
 }
 
@@ -64,17 +56,20 @@ pub async fn change(context: Rc<Context>) -> Result<Reply, Refusal> {
         (resources.collect::<Vec<_>>(), request.validate_only)
     };
     let outcomes = alter(&context, &asked, validate_only).await;
-    let responses = asked.iter().zip(&outcomes).map(|(asked, outcome)| {
-        let (error_code, error_message) = AdminError::parts(outcome);
-        incremental::AlterConfigsResourceResponse {
-            error_code,
-            error_message,
-            resource_type: asked.resource_type,
-            resource_name: &asked.resource_name,
-        }
-    });
-    let responses = responses.collect();
+    let responses = responses(&asked, &outcomes);
     context.answer(&incremental::IncrementalAlterConfigsResponse { throttle_time_ms: 0, responses })
+}
+
+fn responses<'r>(
+    asked: &'r [Asked],
+    outcomes: &'r [Result<(), AdminError>],
+) -> Array<'r, AlterConfigsResourceResponse<'r>> {
+    let response = |(asked, outcome): (&'r Asked, &'r Result<(), AdminError>)| {
+        let (error_code, error_message) = AdminError::parts(outcome);
+        let Asked { resource_type, resource_name, .. } = asked;
+        AlterConfigsResourceResponse { error_code, error_message, resource_type: *resource_type, resource_name }
+    };
+    asked.iter().zip(outcomes).map(response).collect()
 }
 
 fn operation(config: &incremental::AlterableConfig<'_>) -> Result<(String, SettingOperation), AdminError> {

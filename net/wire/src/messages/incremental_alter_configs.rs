@@ -2,7 +2,8 @@
 //!
 //! Resource types and names are as in [`super::describe_configs`].
 
-use crate::{Array, ErrorCode, Wire};
+pub use super::alter_configs::AlterConfigsResourceResponse;
+use crate::{Array, Wire};
 
 #[derive(Clone, PartialEq, Debug, Wire)]
 #[wire(request = IncrementalAlterConfigs, versions = "0-1", reply = IncrementalAlterConfigsResponse<'r>)]
@@ -34,13 +35,4 @@ pub struct AlterableConfig<'a> {
 pub struct IncrementalAlterConfigsResponse<'a> {
     pub throttle_time_ms: i32,
     pub responses: Array<'a, AlterConfigsResourceResponse<'a>>,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug, Wire)]
-pub struct AlterConfigsResourceResponse<'a> {
-    pub error_code: ErrorCode,
-    #[wire(nullable = "0+")]
-    pub error_message: Option<&'a str>,
-    pub resource_type: i8,
-    pub resource_name: &'a str,
 }

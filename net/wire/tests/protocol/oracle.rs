@@ -109,8 +109,11 @@ macro_rules! same_struct {
 
 every_struct!(same_struct);
 
-// The oracle has it twice, as Kafka's definitions do.
+// The oracle has these twice, as Kafka's definitions do.
 same_struct! {
+    incremental_alter_configs/incremental_alter_configs_response::AlterConfigsResourceResponse<'_> {
+        error_code, error_message null [0..], resource_type, resource_name,
+    }
     describe_topic_partitions/describe_topic_partitions_response::Cursor<'_> { topic_name, partition_index }
 }
 

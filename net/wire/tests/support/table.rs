@@ -218,9 +218,6 @@ macro_rules! every_struct {
         incremental_alter_configs/incremental_alter_configs_response::IncrementalAlterConfigsResponse<'_> {
             throttle_time_ms, responses,
         }
-        incremental_alter_configs/incremental_alter_configs_response::AlterConfigsResourceResponse<'_> {
-            error_code, error_message null [0..], resource_type, resource_name,
-        }
 
         list_partition_reassignments/list_partition_reassignments_request::ListPartitionReassignmentsRequest<'_> {
             timeout_ms, topics null [0..],
