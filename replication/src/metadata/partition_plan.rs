@@ -10,7 +10,7 @@ use base::{BrokerId, PartitionIndex, Random};
 
 use super::image::Image;
 use super::record::MetadataRecord;
-use super::replica_plan::{Candidate, plan_replicas};
+use super::replica_plan::{candidates, plan_replicas};
 use super::topic_plan::{AssignmentError, PARTITION_COUNT_MAX, check_replicas, new_partition};
 
 /// What a CreatePartitions request asks for one topic.
@@ -109,11 +109,7 @@ pub fn plan_create_partitions(
             assignments.clone()
         }
         None => {
-            let candidates: Vec<Candidate<'_>> = image
-                .brokers()
-                .filter(|broker| live.contains(&broker.id))
-                .map(|broker| Candidate { id: broker.id, rack: broker.rack.as_deref() })
-                .collect();
+            let candidates = candidates(image, live);
             if candidates.len() < replica_count {
                 let broker_count = candidates.len();
                 return Err(CreatePartitionsError::NotEnoughBrokers {

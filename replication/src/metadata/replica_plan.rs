@@ -7,12 +7,24 @@
 
 use base::{BrokerId, Random};
 
+use super::image::Image;
+
 /// A broker that may be given replicas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate<'a> {
     pub id: BrokerId,
     /// A broker without a rack counts as a rack of its own.
     pub rack: Option<&'a str>,
+}
+
+/// The registered brokers that can take replicas now: those of `live`.
+#[must_use]
+pub(super) fn candidates<'i>(image: &'i Image, live: &[BrokerId]) -> Vec<Candidate<'i>> {
+    image
+        .brokers()
+        .filter(|broker| live.contains(&broker.id))
+        .map(|broker| Candidate { id: broker.id, rack: broker.rack.as_deref() })
+        .collect()
 }
 
 /// The replicas of `partition_count` partitions, the preferred leader first, out of distinct candidates. Every list has `replication_factor` entries,

@@ -7,7 +7,7 @@ use base::{BrokerId, LeaderEpoch, PartitionIndex, Random, Uuid};
 
 use super::image::Image;
 use super::record::{ConfigRecord, MetadataRecord, PartitionRecord, ResourceKind, TopicRecord, TopicRemovalRecord};
-use super::replica_plan::{Candidate, plan_replicas};
+use super::replica_plan::{candidates, plan_replicas};
 use super::topic_name::{CLUSTER_METADATA_TOPIC, TopicNameError, check_topic_name, names_collide};
 
 /// The most partitions that one request makes, as in Kafka: a plan is one batch of the metadata log.
@@ -265,11 +265,7 @@ fn chosen_replicas(
         Ok(count) if count > 0 => count,
         _ => return Err(CreateTopicError::PartitionCount { partition_count }),
     };
-    let candidates: Vec<Candidate<'_>> = image
-        .brokers()
-        .filter(|broker| live.contains(&broker.id))
-        .map(|broker| Candidate { id: broker.id, rack: broker.rack.as_deref() })
-        .collect();
+    let candidates = candidates(image, live);
     if replica_count > candidates.len() {
         return Err(CreateTopicError::NotEnoughBrokers { replication_factor, broker_count: candidates.len() });
     }
