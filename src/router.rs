@@ -256,14 +256,12 @@ pub async fn list_offsets(node: &Rc<Node>, queries: Vec<ListOffset>) -> Vec<List
     let count = queries.len();
     let (here, others) = ask(node, queries, |query| query.log, Message::ListOffsets).await;
     let (places, queries): (Vec<_>, Vec<_>) = here.into_iter().unzip();
-    let mut parts: Vec<_> = places.into_iter().zip(partition::list_offsets(node, queries).await).collect();
-    for (places, reply) in others {
-        match reply.await {
-            Message::ListedOffsets(listed) => parts.extend(places.into_iter().zip(listed)),
-            other => unreachable!("ListOffsets is answered by ListedOffsets, not {other:?}"),
-        }
-    }
-    place(count, parts, || ListedOffset::failed(ErrorCode::NotLeaderOrFollower))
+    let here = places.into_iter().zip(partition::list_offsets(node, queries).await).collect();
+    let answers = |message| match message {
+        Message::ListedOffsets(listed) => listed,
+        other => unreachable!("ListOffsets is answered by ListedOffsets, not {other:?}"),
+    };
+    gather(count, here, others, answers, || ListedOffset::failed(ErrorCode::NotLeaderOrFollower)).await
 }
 
 /// Asks the owners for the ends of leader epochs.
@@ -271,14 +269,12 @@ pub async fn epoch_ends(node: &Rc<Node>, queries: Vec<EpochEndQuery>) -> Vec<Epo
     let count = queries.len();
     let (here, others) = ask(node, queries, |query| query.log, Message::EpochEnds).await;
     let (places, queries): (Vec<_>, Vec<_>) = here.into_iter().unzip();
-    let mut parts: Vec<_> = places.into_iter().zip(partition::epoch_ends(node, queries)).collect();
-    for (places, reply) in others {
-        match reply.await {
-            Message::EpochEndsFound(found) => parts.extend(places.into_iter().zip(found)),
-            other => unreachable!("EpochEnds is answered by EpochEndsFound, not {other:?}"),
-        }
-    }
-    place(count, parts, || EpochEndFound::failed(ErrorCode::NotLeaderOrFollower))
+    let here = places.into_iter().zip(partition::epoch_ends(node, queries)).collect();
+    let answers = |message| match message {
+        Message::EpochEndsFound(found) => found,
+        other => unreachable!("EpochEnds is answered by EpochEndsFound, not {other:?}"),
+    };
+    gather(count, here, others, answers, || EpochEndFound::failed(ErrorCode::NotLeaderOrFollower)).await
 }
 
 /// Has the owners delete records; each answer is the log's start then.
@@ -286,14 +282,12 @@ pub async fn delete_records(node: &Rc<Node>, deletions: Vec<RecordsDeletion>) ->
     let count = deletions.len();
     let (here, others) = ask(node, deletions, |deletion| deletion.log, Message::DeleteRecords).await;
     let (places, deletions): (Vec<_>, Vec<_>) = here.into_iter().unzip();
-    let mut parts: Vec<_> = places.into_iter().zip(partition::delete_records(node, deletions).await).collect();
-    for (places, reply) in others {
-        match reply.await {
-            Message::RecordsDeleted(starts) => parts.extend(places.into_iter().zip(starts)),
-            other => unreachable!("DeleteRecords is answered by RecordsDeleted, not {other:?}"),
-        }
-    }
-    place(count, parts, || Err(ErrorCode::NotLeaderOrFollower))
+    let here = places.into_iter().zip(partition::delete_records(node, deletions).await).collect();
+    let answers = |message| match message {
+        Message::RecordsDeleted(starts) => starts,
+        other => unreachable!("DeleteRecords is answered by RecordsDeleted, not {other:?}"),
+    };
+    gather(count, here, others, answers, || Err(ErrorCode::NotLeaderOrFollower)).await
 }
 
 /// Asks the owners for the producers of partitions.
@@ -301,14 +295,27 @@ pub async fn producers(node: &Rc<Node>, logs: Vec<LogId>) -> Vec<Result<Vec<Acti
     let count = logs.len();
     let (here, others) = ask(node, logs, |log| *log, Message::DescribeProducers).await;
     let (places, logs): (Vec<_>, Vec<_>) = here.into_iter().unzip();
-    let mut parts: Vec<_> = places.into_iter().zip(partition::producers(node, logs)).collect();
+    let here = places.into_iter().zip(partition::producers(node, logs)).collect();
+    let answers = |message| match message {
+        Message::ProducersDescribed(described) => described,
+        other => unreachable!("DescribeProducers is answered by ProducersDescribed, not {other:?}"),
+    };
+    gather(count, here, others, answers, || Err(ErrorCode::NotLeaderOrFollower)).await
+}
+
+/// Puts the answers of this shard, each with its place, and those of the others into the order of the questions.
+async fn gather<A>(
+    count: usize,
+    here: Vec<(usize, A)>,
+    others: Vec<(Vec<usize>, Answer<Message>)>,
+    answers: impl Fn(Message) -> Vec<A>,
+    missing: impl Fn() -> A,
+) -> Vec<A> {
+    let mut parts = here;
     for (places, reply) in others {
-        match reply.await {
-            Message::ProducersDescribed(described) => parts.extend(places.into_iter().zip(described)),
-            other => unreachable!("DescribeProducers is answered by ProducersDescribed, not {other:?}"),
-        }
+        parts.extend(places.into_iter().zip(answers(reply.await)));
     }
-    place(count, parts, || Err(ErrorCode::NotLeaderOrFollower))
+    place(count, parts, missing)
 }
 
 /// The size of every log of this broker.

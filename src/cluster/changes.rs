@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use replication::metadata::{
-    ConfigRecord, Image, ImageBuilder, MetadataRecord, PartitionsSpec, ResourceKind, plan_create_partitions,
+    ConfigRecord, Image, MetadataRecord, PartitionsSpec, ResourceKind, plan_create_partitions,
 };
 use wire::ErrorCode;
 
 use super::controller::{Controller, not_committed};
 use super::{AdminError, SettingOperation, SettingsChange, TopicChange, errors};
-use crate::config::{Setting, ValueType};
+use crate::config::{InvalidSetting, Setting, ValueType};
 
 impl Controller {
     pub(super) async fn create_partitions(
@@ -79,7 +79,6 @@ impl Controller {
 
     /// Commits the records of one topic's change, and has every log of it opened, or told its new settings.
     async fn commit_change(&mut self, name: &str, records: Vec<MetadataRecord>) -> Result<(), AdminError> {
-        debug_assert!(fits(self.metadata.image(), &records), "a plan fits the image it was made for");
         self.metadata.propose(&records).await.map_err(|error| not_committed(&error))?;
         let image = self.metadata.image().clone();
         let failed = |reason: String| AdminError::new(ErrorCode::KafkaStorageError, reason);
@@ -88,11 +87,6 @@ impl Controller {
         // What is committed is so: a log that could not be opened now is opened at the next start.
         self.open_and_publish(vec![topic]).await.map_err(failed)
     }
-}
-
-fn fits(image: &Image, records: &[MetadataRecord]) -> bool {
-    let mut builder = ImageBuilder::new(image);
-    records.iter().all(|record| builder.replay(record).is_ok())
 }
 
 /// A topic's own settings after a change.
@@ -115,10 +109,7 @@ fn changed(before: &BTreeMap<&str, &str>, change: &SettingsChange) -> Result<BTr
             SettingOperation::Set(None) => return invalid(format!("Null value not supported for : {name}")),
             SettingOperation::Set(Some(value)) => drop(after.insert(name, value)),
             SettingOperation::Delete => {
-                if Setting::find(&name).is_none() {
-                    let reason = format!("Unknown topic config name: {name}");
-                    return Err(AdminError::new(ErrorCode::InvalidConfig, reason));
-                }
+                Setting::named(&name).map_err(unknown)?;
                 after.remove(&name);
             }
             SettingOperation::Append(values) => {
@@ -140,12 +131,16 @@ fn changed(before: &BTreeMap<&str, &str>, change: &SettingsChange) -> Result<BTr
     Ok(after)
 }
 
+fn unknown(error: InvalidSetting) -> AdminError {
+    AdminError::new(ErrorCode::InvalidConfig, error.to_string())
+}
+
 /// The values of a list as it is now, its default where the topic has none of its own.
 fn list_of(own: &BTreeMap<String, String>, name: &str, operation: &str) -> Result<Vec<String>, AdminError> {
-    let invalid = |reason| AdminError::new(ErrorCode::InvalidConfig, reason);
-    let setting = Setting::find(name).ok_or_else(|| invalid(format!("Unknown topic config name: {name}")))?;
+    let setting = Setting::named(name).map_err(unknown)?;
     if setting.value_type() != ValueType::List {
-        return Err(invalid(format!("Can't {operation} to key {name} because its type is not LIST.")));
+        let reason = format!("Can't {operation} to key {name} because its type is not LIST.");
+        return Err(AdminError::new(ErrorCode::InvalidConfig, reason));
     }
     let value = own.get(name).cloned().unwrap_or_else(|| setting.default_value());
     Ok(items(&value))

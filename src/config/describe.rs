@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::node::{DurabilitySetting, NodeConfig};
+use super::keys::Key;
+use super::node::NodeConfig;
 use super::topic::{SETTINGS, TopicConfig, ValueType};
 
 /// Where a value comes from; Kafka's numbers (`ConfigEntry.ConfigSource`).
@@ -68,144 +69,66 @@ pub fn describe_topic(config: &TopicConfig, own: &BTreeMap<String, String>) -> V
         .collect()
 }
 
-type Row = (&'static str, ValueType, fn(&NodeConfig) -> String, &'static str);
+/// What a setting of a broker shows.
+enum Shown {
+    /// The value of one of the node's keys, with what the key means.
+    Key(&'static str),
+    /// The same, an address, as a listener.
+    Listener(&'static str),
+    /// Always this, and why it is there.
+    Always(&'static str, &'static str),
+}
 
 /// What a node's own settings are called by clients.
-const BROKER: &[Row] = &[
-    (
-        "advertised.listeners",
-        ValueType::String,
-        |config| listener(config.advertised.as_ref().unwrap_or(&config.listen)),
-        "Where clients are told to connect.",
-    ),
-    (
-        "auto.create.topics.enable",
-        ValueType::Boolean,
-        |config| config.auto_create_topics.to_string(),
-        "Whether a topic that a client asks for is created.",
-    ),
-    ("broker.id", ValueType::Int, |config| config.broker_id.to_string(), "This broker's id."),
-    ("default.replication.factor", ValueType::Int, |_| "1".to_owned(), "Replicas of a topic created without a count."),
-    ("delete.topic.enable", ValueType::Boolean, |_| "true".to_owned(), "Whether topics can be deleted."),
-    (
-        "fetch.max.bytes",
-        ValueType::Int,
-        |config| config.fetch_max_bytes.to_string(),
-        "The most that one fetch is answered with.",
-    ),
-    ("listeners", ValueType::String, |config| listener(&config.listen), "Where the broker listens."),
-    ("log.dir", ValueType::String, |config| config.data_dir.display().to_string(), "The data directory."),
-    ("log.dirs", ValueType::String, |config| config.data_dir.display().to_string(), "The data directory."),
-    (
-        "log.retention.check.interval.ms",
-        ValueType::Long,
-        |config| config.retention_check_interval_ms.to_string(),
-        "How often retention is looked at.",
-    ),
+const BROKER: &[(&str, ValueType, Shown)] = &[
+    ("advertised.listeners", ValueType::String, Shown::Listener("advertised")),
+    ("auto.create.topics.enable", ValueType::Boolean, Shown::Key("auto-create-topics")),
+    ("broker.id", ValueType::Int, Shown::Key("broker-id")),
+    ("default.replication.factor", ValueType::Int, Shown::Always("1", "Replicas of a topic created without a count.")),
+    ("delete.topic.enable", ValueType::Boolean, Shown::Always("true", "Whether topics can be deleted.")),
+    ("fetch.max.bytes", ValueType::Int, Shown::Key("fetch-max-bytes")),
+    ("listeners", ValueType::String, Shown::Listener("listen")),
+    ("log.dir", ValueType::String, Shown::Key("data-dir")),
+    ("log.dirs", ValueType::String, Shown::Key("data-dir")),
+    ("log.retention.check.interval.ms", ValueType::Long, Shown::Key("retention-check-interval-ms")),
     (
         "log.retention.hours",
         ValueType::Int,
-        |_| "168".to_owned(),
-        "How long a topic without retention.ms keeps its records.",
+        Shown::Always("168", "How long a topic without retention.ms keeps its records."),
     ),
     (
         "log.roll.hours",
         ValueType::Int,
-        |_| "168".to_owned(),
-        "The age at which a segment of a topic without segment.ms ends.",
+        Shown::Always("168", "The age at which a segment of a topic without segment.ms ends."),
     ),
-    ("log.roll.jitter.hours", ValueType::Int, |_| "0".to_owned(), "By how much that may be shortened at random."),
-    ("max.connections", ValueType::Int, |config| config.connections_max.to_string(), "Connections at once."),
-    (
-        "max.incremental.fetch.session.cache.slots",
-        ValueType::Int,
-        |config| config.fetch_sessions_max.to_string(),
-        "Fetch sessions that each shard remembers.",
-    ),
-    ("node.id", ValueType::Int, |config| config.broker_id.to_string(), "This broker's id."),
-    (
-        "num.partitions",
-        ValueType::Int,
-        |config| config.num_partitions.to_string(),
-        "Partitions of a topic created without a count.",
-    ),
-    (
-        "producer.id.expiration.ms",
-        ValueType::Int,
-        |config| config.producer_id_expiration_ms.to_string(),
-        "How long an idle producer's sequence numbers are remembered.",
-    ),
-    ("socket.request.max.bytes", ValueType::Int, |config| config.max_request_bytes.to_string(), "The longest request."),
-    (
-        "tidemill.background.bytes.in.flight",
-        ValueType::Long,
-        |config| config.background_bytes_in_flight.to_string(),
-        "Bytes of background work that may be under way on the device.",
-    ),
-    (
-        "tidemill.checkpoint.interval.ms",
-        ValueType::Long,
-        |config| config.checkpoint_interval_ms.to_string(),
-        "A checkpoint is made at least so often while anything is dirty.",
-    ),
-    (
-        "tidemill.connection.bytes.in.flight",
-        ValueType::Int,
-        |config| config.connection_bytes_in_flight.to_string(),
-        "Received and unanswered bytes of one connection.",
-    ),
-    (
-        "tidemill.destage.delay.ms",
-        ValueType::Long,
-        |config| config.destage_delay_ms.to_string(),
-        "How long journaled bytes wait before they go to their segments.",
-    ),
-    (
-        "tidemill.disk.reserve.bytes",
-        ValueType::Long,
-        |config| config.disk_reserve_bytes.to_string(),
-        "Free space that produce may not touch.",
-    ),
-    (
-        "tidemill.durability",
-        ValueType::String,
-        |config| durability(config.durability).to_owned(),
-        "When a record counts as held: \"disk\" once flushed, \"replicas\" once written.",
-    ),
-    (
-        "tidemill.journal.bytes",
-        ValueType::Long,
-        |config| config.journal_bytes.to_string(),
-        "The largest journal of one shard.",
-    ),
-    (
-        "tidemill.memory.bytes",
-        ValueType::Long,
-        |config| config.memory_bytes.to_string(),
-        "Memory for buffers and caches of the whole process.",
-    ),
-    (
-        "tidemill.pin",
-        ValueType::Boolean,
-        |config| config.pin.to_string(),
-        "Whether each shard's thread is bound to a core.",
-    ),
-    (
-        "tidemill.shards",
-        ValueType::Int,
-        |config| config.shards.map_or_else(String::new, |shards| shards.to_string()),
-        "Shards; empty for one on each core.",
-    ),
+    ("log.roll.jitter.hours", ValueType::Int, Shown::Always("0", "By how much that may be shortened at random.")),
+    ("max.connections", ValueType::Int, Shown::Key("connections-max")),
+    ("max.incremental.fetch.session.cache.slots", ValueType::Int, Shown::Key("fetch-sessions-max")),
+    ("node.id", ValueType::Int, Shown::Key("broker-id")),
+    ("num.partitions", ValueType::Int, Shown::Key("num-partitions")),
+    ("producer.id.expiration.ms", ValueType::Int, Shown::Key("producer-id-expiration-ms")),
+    ("socket.request.max.bytes", ValueType::Int, Shown::Key("max-request-bytes")),
+    ("tidemill.background.bytes.in.flight", ValueType::Long, Shown::Key("background-bytes-in-flight")),
+    ("tidemill.checkpoint.interval.ms", ValueType::Long, Shown::Key("checkpoint-interval-ms")),
+    ("tidemill.connection.bytes.in.flight", ValueType::Int, Shown::Key("connection-bytes-in-flight")),
+    ("tidemill.destage.delay.ms", ValueType::Long, Shown::Key("destage-delay-ms")),
+    ("tidemill.disk.reserve.bytes", ValueType::Long, Shown::Key("disk-reserve-bytes")),
+    ("tidemill.durability", ValueType::String, Shown::Key("durability")),
+    ("tidemill.journal.bytes", ValueType::Long, Shown::Key("journal-bytes")),
+    ("tidemill.memory.bytes", ValueType::Long, Shown::Key("memory-bytes")),
+    ("tidemill.pin", ValueType::Boolean, Shown::Key("pin")),
+    ("tidemill.shards", ValueType::Int, Shown::Key("shards")),
 ];
 
-fn listener(address: &str) -> String {
-    format!("PLAINTEXT://{address}")
-}
-
-fn durability(setting: DurabilitySetting) -> &'static str {
-    match setting {
-        DurabilitySetting::Disk => "disk",
-        DurabilitySetting::Replicas => "replicas",
+impl Shown {
+    /// Its value in `config`, and what it means.
+    fn of(&self, config: &NodeConfig) -> (String, &'static str) {
+        let key = |name: &str| Key::find(name).expect("a row names one of the node's keys");
+        match *self {
+            Self::Key(name) => (key(name).value(config), key(name).doc),
+            Self::Listener(name) => (format!("PLAINTEXT://{}", key(name).value(config)), key(name).doc),
+            Self::Always(value, doc) => (value.to_owned(), doc),
+        }
     }
 }
 
@@ -213,7 +136,12 @@ fn durability(setting: DurabilitySetting) -> &'static str {
 /// clients are told to connect, a port that was left to the system included.
 #[must_use]
 pub fn describe_broker(config: &NodeConfig, advertised: &str) -> Vec<DescribedSetting> {
+    // Where no address is advertised, it is the one that is listened on.
+    let advertises =
+        |address: &str, node: &NodeConfig| NodeConfig { advertised: Some(address.to_owned()), ..node.clone() };
     let built_in = NodeConfig::default();
+    let built_in = advertises(&built_in.listen, &built_in);
+    let config = advertises(advertised, config);
     let mut described = BTreeMap::new();
     for setting in SETTINGS {
         if let Some(name) = setting.broker_name {
@@ -221,9 +149,9 @@ pub fn describe_broker(config: &NodeConfig, advertised: &str) -> Vec<DescribedSe
             described.insert(name, of_broker(name, value.clone(), value, setting.value_type(), setting.doc));
         }
     }
-    let config = NodeConfig { advertised: Some(advertised.to_owned()), ..config.clone() };
-    for &(name, value_type, value, doc) in BROKER {
-        described.insert(name, of_broker(name, value(&config), value(&built_in), value_type, doc));
+    for (name, value_type, shown) in BROKER {
+        let ((value, doc), (default, _)) = (shown.of(&config), shown.of(&built_in));
+        described.insert(*name, of_broker(name, value, default, *value_type, doc));
     }
     described.into_values().collect()
 }

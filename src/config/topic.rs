@@ -192,9 +192,17 @@ pub const SETTINGS: &[Setting] = settings! {
 
 impl Setting {
     /// The setting of that name.
-    #[must_use]
-    pub fn find(name: &str) -> Option<&'static Self> {
-        SETTINGS.iter().find(|setting| setting.name == name)
+    ///
+    /// # Errors
+    /// It is unknown, or not served.
+    pub fn named(name: &str) -> Result<&'static Self, InvalidSetting> {
+        SETTINGS.iter().find(|setting| setting.name == name).ok_or_else(|| {
+            InvalidSetting(if NOT_SERVED.contains(&name) {
+                format!("{name} is not served yet, and would be without effect")
+            } else {
+                format!("Unknown topic config name: {name}")
+            })
+        })
     }
 
     #[must_use]
@@ -259,13 +267,7 @@ impl TopicConfig {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
-        let Some(setting) = Setting::find(name) else {
-            return Err(InvalidSetting(if NOT_SERVED.contains(&name) {
-                format!("{name} is not served yet, and would be without effect")
-            } else {
-                format!("Unknown topic config name: {name}")
-            }));
-        };
+        let setting = Setting::named(name)?;
         let value = value.trim();
         match setting.kind {
             Kind::Int { min, set, .. } => set(self, number(name, value, min)?),

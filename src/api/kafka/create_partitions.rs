@@ -1,16 +1,15 @@
 //! CreatePartitions (KIP-195).
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use net::Reply;
 use replication::metadata::PartitionsSpec;
-use wire::ErrorCode;
 use wire::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
 };
 
 use super::context::{Context, Refusal};
+use super::unique::Named;
 use crate::cluster::{AdminError, AdminReply, AdminRequest, submit};
 
 /// Asks the controller; answers once every shard knows the new partitions.
@@ -19,25 +18,13 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
         let request: CreatePartitionsRequest<'_> = context.decode()?;
         (request.topics.iter().map(|topic| spec(&topic)).collect::<Vec<_>>(), request.validate_only)
     };
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for topic in &topics {
-        *counts.entry(&topic.topic).or_default() += 1;
-    }
-    let asked = topics.iter().filter(|topic| counts[topic.topic.as_str()] == 1).cloned().collect();
+    let named = Named::new(topics.iter().map(|topic| topic.topic.as_str()));
+    let asked = topics.iter().filter(|topic| named.is_unique(&topic.topic)).cloned().collect();
     let done = match submit(&context.node, AdminRequest::CreatePartitions { topics: asked, validate_only }).await {
         AdminReply::CreatePartitions(done) => done,
         other => unreachable!("CreatePartitions is answered by CreatePartitions, not {other:?}"),
     };
-    let mut done = done.into_iter();
-    let mut results: Vec<(&str, Result<(), AdminError>)> = Vec::new();
-    for topic in &topics {
-        let name = topic.topic.as_str();
-        if counts[name] == 1 {
-            results.extend(done.next().map(|done| (name, done)));
-        } else if !results.iter().any(|(known, _)| *known == name) {
-            results.push((name, Err(AdminError::new(ErrorCode::InvalidRequest, "Duplicate topic name."))));
-        }
-    }
+    let results = named.outcomes(done);
     let results = results.iter().map(|(name, result)| topic_result(name, result)).collect();
     context.answer(&CreatePartitionsResponse { throttle_time_ms: 0, results })
 }

@@ -1,6 +1,5 @@
 //! CreateTopics.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use net::Reply;
@@ -10,6 +9,7 @@ use wire::messages::create_topics::{
 use wire::{Array, ErrorCode};
 
 use super::context::{Context, Refusal};
+use super::unique::Named;
 use crate::cluster::{AdminError, AdminReply, AdminRequest, CreatedTopic, NewTopic, submit};
 use crate::config::ConfigSource;
 
@@ -19,25 +19,13 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
         let request: CreateTopicsRequest<'_> = context.decode()?;
         (request.topics.iter().map(|topic| new_topic(&topic)).collect::<Vec<_>>(), request.validate_only)
     };
-    let mut counts: HashMap<&str, usize> = HashMap::new();
-    for topic in &topics {
-        *counts.entry(&topic.name).or_default() += 1;
-    }
-    let asked: Vec<NewTopic> = topics.iter().filter(|topic| counts[topic.name.as_str()] == 1).cloned().collect();
+    let named = Named::new(topics.iter().map(|topic| topic.name.as_str()));
+    let asked = topics.iter().filter(|topic| named.is_unique(&topic.name)).cloned().collect();
     let created = match submit(&context.node, AdminRequest::CreateTopics { topics: asked, validate_only }).await {
         AdminReply::CreateTopics(created) => created,
         other => unreachable!("CreateTopics is answered by CreateTopics, not {other:?}"),
     };
-    let mut created = created.into_iter();
-    let mut results: Vec<(&str, Result<CreatedTopic, AdminError>)> = Vec::new();
-    for topic in &topics {
-        if counts[topic.name.as_str()] == 1 {
-            results.extend(created.next().map(|created| (topic.name.as_str(), created)));
-        } else if !results.iter().any(|(name, _)| *name == topic.name) {
-            let duplicate = AdminError::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
-            results.push((&topic.name, Err(duplicate)));
-        }
-    }
+    let results = named.outcomes(created);
     let topics = results.iter().map(|(name, result)| topic_result(name, result)).collect();
     context.answer(&CreateTopicsResponse { throttle_time_ms: 0, topics })
 }

@@ -25,6 +25,7 @@ mod produce_legacy;
 mod reassignments;
 mod service;
 mod table;
+mod unique;
 
 pub use fetch_session::FetchSessions;
 pub use service::KafkaService;
