@@ -60,6 +60,16 @@ impl Subject {
             Self::Broker => "broker",
         }
     }
+
+    /// What the floor program is told; nothing for the broker.
+    fn form(self) -> Option<&'static str> {
+        match self {
+            Self::FloorOnce => Some("once"),
+            Self::FloorTwice => Some("twice"),
+            Self::FloorKept => Some("kept"),
+            Self::Broker => None,
+        }
+    }
 }
 
 fn main() -> io::Result<()> {
@@ -102,15 +112,15 @@ fn trial(arguments: &Arguments, subject: Subject) -> io::Result<LoadReport> {
         warm_up: Duration::from_secs_f64(arguments.warm_up),
         duration: Duration::from_secs_f64(arguments.seconds),
     };
-    if subject == Subject::Broker {
+    let Some(form) = subject.form() else {
         let broker = arguments.broker.start(&data)?;
         let address = load::prepare_topic(broker.kafka, &arguments.load.topic, arguments.load.partitions, &[])?;
         let watched = Watched { pid: broker.server.pid(), device };
         let report = load::run(address, Target::Kafka, &arguments.load, until, Some(&watched));
         broker.server.kill()?;
         return report;
-    }
-    let server = start_floor(arguments, subject, &data)?;
+    };
+    let server = start_floor(arguments, form, &data)?;
     let address = server.ready_value("kafka").and_then(|address| address.parse().ok());
     let address = address.ok_or_else(|| io::Error::other("the floor's ready line has no address"))?;
     let watched = Watched { pid: server.pid(), device };
@@ -119,14 +129,9 @@ fn trial(arguments: &Arguments, subject: Subject) -> io::Result<LoadReport> {
     report
 }
 
-fn start_floor(arguments: &Arguments, subject: Subject, dir: &Path) -> io::Result<Server> {
+fn start_floor(arguments: &Arguments, form: &str, dir: &Path) -> io::Result<Server> {
     let own = std::env::current_exe()?;
     let program = arguments.floor.clone().unwrap_or_else(|| own.with_file_name("floor"));
-    let form = match subject {
-        Subject::FloorOnce => "once",
-        Subject::FloorTwice => "twice",
-        Subject::FloorKept | Subject::Broker => "kept",
-    };
     let mut command = Command::new(program);
     command.args(["--form", form, "--shards", &arguments.broker.shards.to_string(), "--dir"]).arg(dir);
     Server::start(&mut command)
