@@ -28,6 +28,6 @@ pub use driver::{
 };
 pub use executor::{Account, AccountUse, Class, Sleep, Task, Unparker};
 pub use fs::{File, Fs};
-pub use mesh::{Answer, Incoming, Mesh, MeshBounds, MeshSeat, Reply, mesh};
-pub use shard::{Shard, ShardOptions, Turn, YieldNow};
+pub use mesh::{Answer, Incoming, LaneDepth, Mesh, MeshBounds, MeshSeat, Reply, mesh};
+pub use shard::{Shard, ShardOptions, Turn, Uptime, YieldNow};
 pub use socket::{Listener, PassedSocket, Socket};

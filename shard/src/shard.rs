@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use base::{Instant, MIB, ShardId, WallTime};
+use base::{Histogram, Instant, MIB, ShardId, WallTime};
 
 use crate::buffer::Arena;
 use crate::driver::{Completion, Driver, Op, OpId, Outcome, StrayCloser, UringStats, Work};
@@ -74,6 +74,14 @@ pub enum Turn {
     Idle { until: Option<Instant> },
 }
 
+/// What a shard has done with its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Uptime {
+    pub running: Duration,
+    /// Of that, with nothing to do.
+    pub parked: Duration,
+}
+
 /// Something besides the driver that brings a shard work: a mesh.
 pub(crate) trait Source {
     /// Takes in what arrived and wakes who waits for it.
@@ -96,6 +104,8 @@ struct Inner {
     completions: RefCell<Vec<Completion>>,
     arena: Arena,
     received: Arena,
+    started: Instant,
+    parked_ns: Cell<u64>,
     /// Shut down, or about to end with the process: no more driver calls.
     ended: Cell<bool>,
     driver: RefCell<Driver>,
@@ -114,10 +124,12 @@ impl Shard {
         driver.attach(options.id, &arena, &received);
         let signal = Arc::new(Signal::new(driver.unparker()));
         arena.set_signal(signal.clone());
+        let (executor, started) = (Executor::new(signal.clone()), driver.now());
+        executor.gate.set_now(started);
         Self(Rc::new(Inner {
             id: options.id,
             stall_limit: options.stall_limit,
-            executor: Executor::new(signal.clone()),
+            executor,
             signal,
             ops: RefCell::default(),
             timers: RefCell::default(),
@@ -126,6 +138,8 @@ impl Shard {
             completions: RefCell::default(),
             arena,
             received,
+            started,
+            parked_ns: Cell::new(0),
             ended: Cell::new(false),
             driver: RefCell::new(driver),
         }))
@@ -258,6 +272,19 @@ impl Shard {
         self.0.accounts.usage()
     }
 
+    /// How long the shard has run, and how much of that it had nothing to do: what is left, it was busy.
+    #[must_use]
+    pub fn uptime(&self) -> Uptime {
+        let running = self.now().since(self.0.started);
+        Uptime { running, parked: Duration::from_nanos(self.0.parked_ns.get()).min(running) }
+    }
+
+    /// From the wake of a task to its poll, in nanoseconds, over all tasks of a class.
+    #[must_use]
+    pub fn queue_delay(&self, class: Class) -> &Histogram {
+        self.0.executor.queue_delay(class)
+    }
+
     /// Tasks that have not ended.
     #[must_use]
     pub fn task_count(&self) -> usize {
@@ -289,7 +316,7 @@ impl Shard {
             return Turn::Idle { until: None };
         }
         inner.signal.awake();
-        let mut now = self.gather();
+        let mut now = self.gather(self.now());
         let mut budget = Budget::new(now);
         let mut gathered = now;
         // The most urgent class that may have submitted something since the last hand-over.
@@ -315,7 +342,7 @@ impl Shard {
                     inner.driver.borrow_mut().hand_over();
                     submitting = None;
                 }
-                now = self.gather();
+                now = self.gather(now);
                 gathered = now;
             }
         }
@@ -341,7 +368,10 @@ impl Shard {
                 return result;
             }
             if let Turn::Idle { until } = turn {
+                let since = self.now();
                 self.0.driver.borrow_mut().park(until);
+                let parked_ns = self.now().since(since).as_nanos() as u64;
+                self.0.parked_ns.set(self.0.parked_ns.get() + parked_ns);
             }
         }
     }
@@ -441,9 +471,10 @@ impl Shard {
         }
     }
 
-    /// Takes in completions, due timers, wakes, returned memory and messages. Returns the time.
-    fn gather(&self) -> Instant {
+    /// Takes in completions, due timers, wakes, returned memory and messages; whom they wake waits from `since` on. Returns the time.
+    fn gather(&self, since: Instant) -> Instant {
         let inner = &*self.0;
+        inner.executor.gate.set_now(since);
         let mut completions = inner.completions.take();
         inner.driver.borrow_mut().reap(&mut completions);
         for Completion { id, result } in completions.drain(..) {

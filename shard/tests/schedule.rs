@@ -268,3 +268,22 @@ fn tasks_may_shut_the_shard_down_and_cancel_themselves() {
     drop(own);
     assert_eq!(Rc::strong_count(&world.0), 1);
 }
+
+#[test]
+fn the_time_from_wake_to_poll_is_counted_by_class() {
+    let world = Worlds::default();
+    let shard = world.shard(0);
+    let slow = world.clone();
+    shard.spawn(Class::Latency, shard.account("slow"), async move { slow.advance(Duration::from_millis(3)) });
+    for class in [Class::Latency, Class::Normal] {
+        shard.spawn(class, shard.account("behind"), async {});
+    }
+    while shard.turn() == Turn::Busy {}
+    let waited = |class| (shard.queue_delay(class).count(), shard.queue_delay(class).sum());
+    // The first waited for nobody, the two others for its 3 ms.
+    assert_eq!(waited(Class::Latency), (2, 3_000_000));
+    assert_eq!(waited(Class::Normal), (1, 3_000_000));
+    assert_eq!(waited(Class::Background), (0, 0));
+    assert!(shard.uptime().running >= Duration::from_millis(3));
+    shard.shutdown();
+}

@@ -3,6 +3,7 @@
 //! Depends on nothing, does no I/O, reads no clock: instants are values handed in by a driver.
 
 mod ids;
+mod meters;
 mod random;
 mod time;
 mod uuid;
@@ -10,6 +11,7 @@ mod uuid;
 pub use ids::{
     BrokerId, LeaderEpoch, NO_EPOCH, Offset, PartitionIndex, PlacementEpoch, ProducerEpoch, ProducerId, ShardId,
 };
+pub use meters::{Counter, Histogram, Scale};
 pub use random::Random;
 pub use time::{Instant, WallTime};
 pub use uuid::{ParseUuidError, Uuid};

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use base::Instant;
+use base::{Histogram, Instant, Scale};
 use slab::Slab;
 
 pub use account::{Account, AccountUse};
@@ -28,7 +28,7 @@ pub use task::Task;
 pub use timer::Sleep;
 
 use signal::Signal;
-use waker::{Gate, TaskCell};
+use waker::{Gate, TaskCell, Woken};
 
 /// How urgent a task is, the most urgent first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -42,6 +42,17 @@ pub enum Class {
 
 impl Class {
     pub(crate) const COUNT: usize = 3;
+    /// The most urgent first.
+    pub const ALL: [Self; Self::COUNT] = [Self::Latency, Self::Normal, Self::Background];
+
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Normal => "normal",
+            Self::Background => "background",
+        }
+    }
 
     pub(crate) const fn index(self) -> usize {
         self as usize
@@ -61,14 +72,20 @@ struct TaskEntry {
 pub(crate) struct Executor {
     tasks: RefCell<Slab<TaskEntry>>,
     pub(crate) gate: Arc<Gate>,
+    /// From a task's wake to its poll, by class.
+    queue_delay: [Histogram; Class::COUNT],
 }
 
 /// A task to poll, taken off its queue.
-pub(crate) struct Ready(Arc<TaskCell>);
+pub(crate) struct Ready(Woken);
 
 impl Executor {
     pub(crate) fn new(signal: Arc<Signal>) -> Self {
-        Self { tasks: RefCell::default(), gate: Gate::new(signal) }
+        Self {
+            tasks: RefCell::default(),
+            gate: Gate::new(signal),
+            queue_delay: std::array::from_fn(|_| Histogram::new(Scale::NANOSECONDS)),
+        }
     }
 
     /// Adds a task and queues its first poll.
@@ -101,7 +118,9 @@ impl Executor {
         stall_limit: Duration,
         clock: impl Fn() -> Instant,
     ) -> Instant {
-        let cell = ready.0;
+        let Woken { cell, at } = ready.0;
+        self.gate.set_now(started);
+        self.queue_delay[cell.class.index()].record(started.since(at).as_nanos() as u64);
         cell.begin_poll();
         let taken = {
             let mut tasks = self.tasks.borrow_mut();
@@ -148,6 +167,10 @@ impl Executor {
             }
         };
         drop(entry);
+    }
+
+    pub(crate) fn queue_delay(&self, class: Class) -> &Histogram {
+        &self.queue_delay[class.index()]
     }
 
     pub(crate) fn task_count(&self) -> usize {

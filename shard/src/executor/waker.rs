@@ -12,6 +12,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Wake;
 
+use base::Instant;
+
 use super::Class;
 use super::signal::Signal;
 use crate::atomic::{AtomicBool, AtomicPtr, Ordering, UnsafeCell};
@@ -125,7 +127,24 @@ fn thread_number() -> ThreadNumber {
     loom::thread::current().id()
 }
 
-type Queues = [VecDeque<Arc<TaskCell>>; Class::COUNT];
+/// A task in line, and since when.
+pub(crate) struct Woken {
+    pub(crate) cell: Arc<TaskCell>,
+    pub(crate) at: Instant,
+}
+
+#[derive(Default)]
+struct Queues {
+    by_class: [VecDeque<Woken>; Class::COUNT],
+    /// When the shard last looked at the clock: what is woken now is taken to be woken then, which spares a look for each wake.
+    now: Instant,
+}
+
+impl Queues {
+    fn push(&mut self, cell: Arc<TaskCell>) {
+        self.by_class[cell.class.index()].push_back(Woken { at: self.now, cell });
+    }
+}
 
 /// Where woken tasks queue for their shard.
 pub(crate) struct Gate {
@@ -165,12 +184,17 @@ impl Gate {
         self.ready.with_mut(|ready| f(unsafe { &mut *ready }))
     }
 
-    pub(crate) fn pop(&self, class: Class) -> Option<Arc<TaskCell>> {
-        self.with_ready(|queues| queues[class.index()].pop_front())
+    /// The time from which wakes to come are counted.
+    pub(crate) fn set_now(&self, now: Instant) {
+        self.with_ready(|queues| queues.now = now);
+    }
+
+    pub(crate) fn pop(&self, class: Class) -> Option<Woken> {
+        self.with_ready(|queues| queues.by_class[class.index()].pop_front())
     }
 
     pub(crate) fn has_ready(&self, class: Class) -> bool {
-        self.with_ready(|queues| !queues[class.index()].is_empty())
+        self.with_ready(|queues| !queues.by_class[class.index()].is_empty())
     }
 
     pub(crate) fn has_remote(&self) -> bool {
@@ -187,7 +211,7 @@ impl Gate {
             for cell in woken {
                 // SAFETY: pushed by `enqueue` from `Arc::into_raw`; each pointer is taken back once.
                 let cell = unsafe { Arc::from_raw(cell.as_ptr()) };
-                queues[cell.class.index()].push_back(cell);
+                queues.push(cell);
             }
         });
     }
@@ -246,7 +270,7 @@ impl TaskCell {
             // SAFETY: `self` goes into a queue of this gate, where its count keeps the gate alive until this thread, the only one
             // that takes from that queue, comes back from here.
             let gate = unsafe { &*Arc::as_ptr(&self.gate) };
-            gate.with_ready(|queues| queues[self.class.index()].push_back(self));
+            gate.with_ready(|queues| queues.push(self));
             // Only in worlds where several shards share a thread can the waker's own shard be asleep.
             if gate.signal.is_parked() {
                 gate.signal.notify();
@@ -313,7 +337,7 @@ mod tests {
         assert!(signal.is_notified());
         assert_eq!(woken.load(Ordering::Relaxed), 1, "one wake ends the park");
         gate.take_remote();
-        let mut slots: Vec<_> = std::iter::from_fn(|| gate.pop(Class::Normal)).map(|cell| cell.slot).collect();
+        let mut slots: Vec<_> = std::iter::from_fn(|| gate.pop(Class::Normal)).map(|woken| woken.cell.slot).collect();
         slots.sort_unstable();
         assert_eq!(slots, (0..COUNT).collect::<Vec<_>>(), "each is queued once, however often it was woken");
 

@@ -314,6 +314,18 @@ impl<M: Send + 'static> Mesh<M> {
         self.0.lanes.len() as u16
     }
 
+    /// What lies between this shard and each other one, in the order of their ids.
+    #[must_use]
+    pub fn depths(&self) -> Vec<LaneDepth> {
+        let outstanding = self.0.doors.requests_outstanding;
+        let depth = |(peer, lane): (usize, &Lane<M>)| LaneDepth {
+            peer: ShardId(peer as u16),
+            messages_waiting: lane.ends.inbound.len(),
+            requests_outstanding: outstanding - lane.outstanding.available(),
+        };
+        self.0.lanes.iter().enumerate().filter(|(peer, _)| *peer != usize::from(self.0.id.0)).map(depth).collect()
+    }
+
     /// Sends a message; waits for room. Dropped while it waits, it has sent nothing.
     pub async fn post(&self, to: ShardId, message: M) {
         let lane = self.0.lane(to);
@@ -360,6 +372,16 @@ impl<M: Send + 'static> Mesh<M> {
             self.0.arrived.wait().await;
         }
     }
+}
+
+/// How full the ways between a shard and a peer are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaneDepth {
+    pub peer: ShardId,
+    /// Sent by the peer and not yet taken up here.
+    pub messages_waiting: usize,
+    /// Sent to the peer and not yet answered.
+    pub requests_outstanding: usize,
 }
 
 /// A message that came in.

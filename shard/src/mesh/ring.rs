@@ -109,6 +109,11 @@ impl<T> Consumer<T> {
         head == self.tail_seen.get()
     }
 
+    /// Items to pop; the producer may add to them at any time.
+    pub(crate) fn len(&self) -> usize {
+        self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head.get())
+    }
+
     pub(crate) fn pop(&self) -> Option<T> {
         if self.is_empty() {
             return None;
