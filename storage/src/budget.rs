@@ -31,6 +31,7 @@ struct Inner {
     bytes_limit: usize,
     /// For destage, while it goes first.
     urgent_bytes: Semaphore,
+    urgent_bytes_limit: usize,
     destage_first: Cell<bool>,
     reads_resumed: Event,
 }
@@ -40,10 +41,12 @@ impl Budget {
     #[must_use]
     pub fn new(bytes_limit: usize) -> Self {
         let bytes_limit = bytes_limit.max(PIECE_BYTES_MAX);
+        let urgent_bytes_limit = (bytes_limit * URGENT_FACTOR).max(URGENT_PIECE_BYTES);
         Self(Rc::new(Inner {
             bytes: Semaphore::new(bytes_limit),
             bytes_limit,
-            urgent_bytes: Semaphore::new((bytes_limit * URGENT_FACTOR).max(URGENT_PIECE_BYTES)),
+            urgent_bytes: Semaphore::new(urgent_bytes_limit),
+            urgent_bytes_limit,
             destage_first: Cell::new(false),
             reads_resumed: Event::new(),
         }))
@@ -82,6 +85,25 @@ impl Budget {
     #[must_use]
     pub fn try_read(&self, bytes: usize) -> Option<Permit> {
         if self.0.destage_first.get() { None } else { self.0.bytes.try_acquire(bytes.min(self.0.bytes_limit)) }
+    }
+
+    /// What is in flight now.
+    #[must_use]
+    pub fn in_flight_bytes(&self) -> usize {
+        let urgent = self.0.urgent_bytes_limit - self.0.urgent_bytes.available();
+        self.0.bytes_limit - self.0.bytes.available() + urgent
+    }
+
+    /// The bound on that, outside the times when destage goes first.
+    #[must_use]
+    pub fn bytes_limit(&self) -> usize {
+        self.0.bytes_limit
+    }
+
+    /// How many transfers wait for their part.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.0.bytes.waiting() + self.0.urgent_bytes.waiting()
     }
 
     /// Set while the journal is half full or more: then a reader far behind must not slow what frees it.

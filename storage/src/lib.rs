@@ -33,4 +33,4 @@ pub use producer::{ActiveProducer, ProducerError};
 pub use read::{Read, ReadError, ReadLimits};
 pub use recovery::{RecoverError, Recovered, RecoveredShard, RecoveryReport, recover};
 pub use space::SpaceState;
-pub use store::{HandedLog, ShardStore, StoreError, StoreStats};
+pub use store::{HandedLog, ShardStore, StoreError, StoreMeters, StoreStats};

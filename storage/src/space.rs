@@ -135,6 +135,12 @@ impl SpaceAccount {
         }
     }
 
+    /// What the file system last said is free, less what this shard has allocated since.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.free_bytes.saturating_sub(self.allocated_bytes)
+    }
+
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.reserved_bytes
@@ -151,8 +157,7 @@ impl SpaceAccount {
     pub fn reserve(&mut self, bytes: u64, class: SpaceClass) -> Result<(), NoSpace> {
         if self.full[class as usize] || bytes > self.room(class) {
             self.full[class as usize] = true;
-            let free_bytes = self.free_bytes.saturating_sub(self.allocated_bytes);
-            return Err(NoSpace { class, free_bytes, reserve_bytes: self.limits.reserve(class) });
+            return Err(NoSpace { class, free_bytes: self.free_bytes(), reserve_bytes: self.limits.reserve(class) });
         }
         self.reserved_bytes += bytes;
         Ok(())

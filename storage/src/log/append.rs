@@ -127,6 +127,7 @@ impl Log {
             Ok(placed) => placed,
             Err(_no_memory) => {
                 self.unreserve(&mut state, batch.len());
+                self.0.core.meters.appends_held_back.add(1);
                 self.0.core.want_memory();
                 return Err(AppendError::Backpressure);
             }
@@ -195,9 +196,13 @@ impl Log {
             core.queue.borrow().charge(state.pending, place.segment, place.position, bytes)
         };
         let class = if state.config.internal { SpaceClass::Internal } else { SpaceClass::Normal };
-        core.space.borrow_mut().reserve(bytes as u64, class).map_err(AppendError::NoSpace)?;
+        if let Err(full) = core.space.borrow_mut().reserve(bytes as u64, class) {
+            core.meters.appends_without_space.add(1);
+            return Err(AppendError::NoSpace(full));
+        }
         if !core.ring.borrow_mut().reserve(charge, core.control_room_bytes()) {
             core.space.borrow_mut().released(bytes as u64);
+            core.meters.appends_held_back.add(1);
             core.want_checkpoint();
             core.grow_wanted.notify_all();
             return Err(AppendError::Backpressure);

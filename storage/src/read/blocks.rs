@@ -66,6 +66,7 @@ struct State {
     order: BTreeMap<u64, BlockKey>,
     flights: BTreeMap<BlockKey, Rc<Flight>>,
     tick: u64,
+    hits: u64,
     reads: u64,
 }
 
@@ -136,6 +137,7 @@ impl BlockCache {
             order: BTreeMap::new(),
             flights: BTreeMap::new(),
             tick: 0,
+            hits: 0,
             reads: 0,
         };
         let account = shard.account("disk reads");
@@ -158,6 +160,7 @@ impl BlockCache {
             let (flight, wait) = {
                 let mut state = self.0.state.borrow_mut();
                 if let Some(bytes) = state.lookup(&key, needed_bytes) {
+                    state.hits += 1;
                     return Ok(bytes);
                 }
                 match state.flights.get(&key) {
@@ -296,6 +299,12 @@ impl BlockCache {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.state.borrow().bytes
+    }
+
+    /// Blocks found in memory so far.
+    #[must_use]
+    pub fn hits(&self) -> u64 {
+        self.0.state.borrow().hits
     }
 
     /// Blocks read from files so far.

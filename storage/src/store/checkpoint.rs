@@ -60,10 +60,16 @@ struct Captured {
 
 /// Makes one checkpoint, with the ballast's room if there is no other.
 pub(crate) async fn checkpoint(core: &Rc<StoreCore>) -> Result<(), CheckpointError> {
-    match attempt(core).await {
+    let started = core.shard.now();
+    let done = match attempt(core).await {
         Err(CheckpointError::Full) if super::space::give_up_ballast(core).await => attempt(core).await,
         done => done,
+    };
+    match &done {
+        Ok(()) => core.meters.checkpoint_ns.record(core.shard.now().since(started).as_nanos() as u64),
+        Err(_) => core.meters.checkpoints_failed.add(1),
     }
+    done
 }
 
 /// One at a time: the gate sees to it.

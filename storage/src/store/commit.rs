@@ -155,10 +155,15 @@ async fn write(core: &StoreCore, commit: Commit, flushes: &FlushQueue) {
         Part::Tail(blocks) => blocks,
         Part::Copied(range) => slice.slice(range),
     }));
+    let bytes: usize = data.iter().map(|part| part.len()).sum();
+    let started = core.shard.now();
     let sync = if core.flushes_first() { WriteSync::Data } else { WriteSync::None };
     if let Err(error) = file.write_at(place.offset, data, sync).await {
         core.shard.abort(&format!("journal file {} at {}: the write failed: {error}", place.file, place.offset));
     }
+    core.meters.commit_ns.record(core.shard.now().since(started).as_nanos() as u64);
+    core.meters.commit_bytes.record(bytes as u64);
+    core.meters.commit_entries.add(entries);
     *core.commit_buffer.borrow_mut() = slice.into_buf().ok();
     let done = Unflushed { file: place.file, sequence: place.sequence, entries, appends, controls };
     if core.flushes_first() {

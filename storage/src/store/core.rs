@@ -15,6 +15,7 @@ use super::StoreError;
 use super::commit::FlushQueue;
 use super::destage::DestageLine;
 use super::dirty::DirtySet;
+use super::meters::StoreMeters;
 use super::queue::{CommitQueue, Pending};
 use super::trash::Trash;
 use super::writers::WriteFiles;
@@ -42,6 +43,7 @@ pub(crate) struct StoreCore {
     pub(crate) shard: Shard,
     pub(crate) config: StoreConfig,
     pub(crate) account: Account,
+    pub(crate) meters: StoreMeters,
     pub(crate) logs: RefCell<BTreeMap<LogId, Log>>,
     /// Logs whose creation is on its way to the journal.
     pub(crate) creating: RefCell<BTreeSet<LogId>>,

@@ -155,6 +155,8 @@ async fn write_piece(core: &Rc<StoreCore>, log: &Log, piece: DestagePiece) -> io
         data.push(block.freeze());
     }
     file.write_at(piece.place.position, data, WriteSync::None).await?;
+    core.meters.destage_bytes.add(bytes as u64);
+    core.meters.destage_writes.add(1);
     // Only now: a checkpoint that syncs the file meanwhile would take the note and miss the bytes.
     core.dirty.borrow_mut().file(key);
     let mut state = log.0.state.borrow_mut();

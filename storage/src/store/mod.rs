@@ -21,6 +21,7 @@ pub(crate) mod destage;
 mod dirty;
 mod error;
 mod grow;
+mod meters;
 pub(crate) mod offline;
 mod open;
 mod placing;
@@ -38,6 +39,7 @@ use shard::Shard;
 
 pub(crate) use destage::is_full;
 pub use error::StoreError;
+pub use meters::StoreMeters;
 pub use placing::HandedLog;
 
 use self::checkpoint::CheckpointError;
@@ -57,15 +59,30 @@ pub struct ShardStore {
     pub(crate) core: Rc<StoreCore>,
 }
 
-/// How a store is doing.
+/// How a store is doing now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreStats {
     pub journal_bytes: u64,
+    /// Of those, what no checkpoint has freed yet.
     pub journal_live_bytes: u64,
+    /// Appended and not yet on its way to the journal.
     pub queued_bytes: usize,
     pub durable_sequence: u64,
     pub checkpoints: u64,
+    /// What the tails of all logs take of memory.
     pub tail_bytes: usize,
+    /// Blocks of files in memory, in bytes; how often one was found there, and how often it was read.
+    pub block_cache_bytes: usize,
+    pub block_hits: u64,
+    pub block_reads: u64,
+    /// What background work has in flight on the device, its bound, and how many wait for their part.
+    pub background_bytes: usize,
+    pub background_bytes_limit: usize,
+    pub background_waiting: usize,
+    /// As the file system last said.
+    pub free_bytes: u64,
+    /// Appended, and reserved on the file system until it is destaged.
+    pub reserved_bytes: u64,
 }
 
 impl ShardStore {
@@ -94,7 +111,7 @@ impl ShardStore {
 
     #[must_use]
     pub fn stats(&self) -> StoreStats {
-        let ring = self.core.ring.borrow();
+        let (ring, space) = (self.core.ring.borrow(), self.core.space.borrow());
         StoreStats {
             journal_bytes: ring.bytes(),
             journal_live_bytes: ring.live_bytes(),
@@ -102,7 +119,21 @@ impl ShardStore {
             durable_sequence: self.core.durable_sequence.get(),
             checkpoints: self.core.checkpoints.get(),
             tail_bytes: self.core.tails.bytes(),
+            block_cache_bytes: self.core.blocks.bytes(),
+            block_hits: self.core.blocks.hits(),
+            block_reads: self.core.blocks.reads(),
+            background_bytes: self.core.budget.in_flight_bytes(),
+            background_bytes_limit: self.core.budget.bytes_limit(),
+            background_waiting: self.core.budget.waiting(),
+            free_bytes: space.free_bytes(),
+            reserved_bytes: space.reserved_bytes(),
         }
+    }
+
+    /// What it has done so far.
+    #[must_use]
+    pub fn meters(&self) -> &StoreMeters {
+        &self.core.meters
     }
 
     /// Creates a log; durable when it returns. Its directory is made with its first segment.

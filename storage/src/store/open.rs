@@ -70,6 +70,7 @@ fn new_core(
     let sequence = head.replay_from.sequence;
     StoreCore {
         account,
+        meters: super::meters::StoreMeters::default(),
         logs: RefCell::new(BTreeMap::new()),
         creating: RefCell::new(BTreeSet::new()),
         queue: RefCell::new(CommitQueue::new(frame_bytes_max(config.journal_file_bytes), config.apart_bytes)),
