@@ -16,12 +16,14 @@ use base::{BrokerId, ShardId, Uuid};
 use shard::{Class, Incoming, Listener, Mesh, MeshBounds, MeshSeat, Shard};
 use storage::{Durability, RecoverConfig, RecoveredShard, ShardStore, StoreConfig};
 
+use crate::api::http;
 use crate::cluster::{Broker, Controller, LocalShards, MetadataLog, View};
 use crate::config::{DurabilitySetting, NodeConfig};
 use crate::connections;
 use crate::mesh_loop;
 use crate::message::Message;
 use crate::node::Node;
+use crate::observe::Life;
 
 /// How long connections may take to end before the stores are closed without them.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
@@ -48,6 +50,8 @@ pub struct Ready {
     pub broker: BrokerId,
     pub shards: u16,
     pub kafka: SocketAddr,
+    /// `None` where the port is off.
+    pub http: Option<SocketAddr>,
 }
 
 /// The seats of a node's mesh, in the order of its shards.
@@ -68,14 +72,18 @@ pub async fn run_first(
     stop: impl Future<Output = ()>,
 ) -> Result<(), BootError> {
     let cluster_id = open_data_dir(&shard, &config).await?;
+    let life = Life::begin();
+    let http = open_http(&shard, &config, &life).await?;
     let (own, others) = recover(&shard, &mesh, &config).await?;
+    life.recovered();
     let mut owned = vec![own.log_ids()];
     owned.extend(others.iter().map(RecoveredShard::log_ids));
     let listener = listen(&shard, &config).await?;
     let view = View::new(cluster_id, broker(&config, listener.local_addr())?);
     open_others(&mesh, others, &view).await?;
     let store = open_store(&shard, &config, own).await?;
-    let node = Node::new(shard.clone(), mesh.clone(), store, config.clone(), Arc::new(view.clone()));
+    let http_connections = life.http_connections().clone();
+    let node = Node::new(shard.clone(), mesh.clone(), store, config.clone(), Arc::new(view.clone()), http_connections);
     let serving = mesh_loop::run(node.clone());
     drop(shard.spawn(Class::Latency, node.accounts.mesh.clone(), async move { drop(serving.await) }));
     let metadata = MetadataLog::open(shard.clone(), &node.store)
@@ -84,7 +92,8 @@ pub async fn run_first(
     let controller =
         Controller::start(node.clone(), metadata, view, LocalShards::new(owned)).await.map_err(BootError)?;
     controller.spawn();
-    ready(&Ready { broker: BrokerId(config.broker_id), shards: mesh.shards(), kafka: listener.local_addr() });
+    life.serve(node.clone());
+    ready(&Ready { broker: BrokerId(config.broker_id), shards: mesh.shards(), kafka: listener.local_addr(), http });
     serve_until(&node, listener, stop).await;
     end(&node).await
 }
@@ -106,7 +115,7 @@ pub async fn run_other(shard: Shard, mesh: Mesh<Message>, config: Arc<NodeConfig
             return Err(error);
         }
     };
-    let node = Node::new(shard, mesh, store, config, view);
+    let node = Node::new(shard, mesh, store, config, view, Rc::default());
     reply.send(Message::Done(Ok(())));
     let stopped = mesh_loop::run(node.clone()).await;
     let closed = node.store.close().await;
@@ -156,14 +165,26 @@ async fn recover(
 }
 
 async fn listen(shard: &Shard, config: &NodeConfig) -> Result<Listener, BootError> {
-    let addr: SocketAddr = config
-        .listen
-        .parse()
-        .map_err(|_| BootError(format!("--listen {} is not IP:PORT, as in 127.0.0.1:9092", config.listen)))?;
+    listen_on(shard, "--listen", &config.listen).await
+}
+
+/// Opens the HTTP port, where it is wanted, and answers on it from now on.
+async fn open_http(shard: &Shard, config: &NodeConfig, life: &Rc<Life>) -> Result<Option<SocketAddr>, BootError> {
+    let Some(addr) = config.http_addr() else { return Ok(None) };
+    let listener = listen_on(shard, "--http", addr).await?;
+    let local_addr = listener.local_addr();
+    let accepting = http::accept(shard.clone(), life.clone(), listener);
+    drop(shard.spawn(Class::Normal, shard.account("http"), accepting));
+    Ok(Some(local_addr))
+}
+
+async fn listen_on(shard: &Shard, option: &str, addr: &str) -> Result<Listener, BootError> {
+    let addr: SocketAddr =
+        addr.parse().map_err(|_| BootError(format!("{option} {addr} is not IP:PORT, as in 127.0.0.1:9092")))?;
     shard.listen(addr).await.map_err(|error| {
         failed(
             &format!("can't listen on {addr}"),
-            &format!("{error}; is another broker running? choose another --listen"),
+            &format!("{error}; is another broker running? choose another {option}"),
         )
     })
 }
@@ -244,7 +265,7 @@ async fn end(node: &Rc<Node>) -> Result<(), BootError> {
     tracing::info!("stopping: requests under way are answered, then the stores are closed");
     let drained = async {
         let others = tell_others(node, || Message::Drain);
-        let own = node.connections.drain();
+        let own = node.drain();
         let (others, ()) = both(others, own).await;
         others
     };

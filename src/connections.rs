@@ -1,31 +1,45 @@
 //! The connections of one shard, and the accept loop that gives them out.
 //!
-//! Owner: each shard serves what it was given; shard 0 accepts and passes each connection to the shard with the fewest. Bound:
-//! `connections-max` over all shards; one more is closed at once.
+//! Owner: each shard serves what it was given; [`ACCEPTING`] accepts and passes each connection to the shard with the fewest. Bound:
+//! `connections-max` over all shards; one more is closed at once. The HTTP port has a bound of its own, so that who watches a broker
+//! that is full of clients still gets in.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::ShardId;
+use base::{Counter, ShardId};
 use net::{Drain, Limits, Place};
 use shard::sync::Event;
 use shard::{Class, Listener, Socket};
 
+use crate::api::http;
 use crate::api::kafka::KafkaService;
 use crate::message::Message;
 use crate::node::Node;
+use crate::observe::Life;
 
 /// Requests of one connection that are received and not answered; Java producers have five, others up to a hundred.
 const REQUESTS_IN_FLIGHT: usize = 128;
 /// The pause after a connection could not be accepted.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// How many connections a shard serves, and how to end them.
+/// The shard that accepts connections.
+pub const ACCEPTING: ShardId = ShardId(0);
+
+/// Where a client came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Port {
+    Kafka,
+    Http,
+}
+
+/// How many connections of one port a shard serves, and how to end them.
 #[derive(Default)]
 pub struct Connections {
     open: Cell<usize>,
+    accepted: Counter,
     drain: Drain,
     one_less: Event,
 }
@@ -34,6 +48,23 @@ impl Connections {
     #[must_use]
     pub fn open(&self) -> usize {
         self.open.get()
+    }
+
+    /// How many there have been.
+    #[must_use]
+    pub fn accepted(&self) -> u64 {
+        self.accepted.get()
+    }
+
+    /// The word that ends them.
+    #[must_use]
+    pub fn drain_word(&self) -> &Drain {
+        &self.drain
+    }
+
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.drain.has_started()
     }
 
     /// Ends every connection once what it has sent is answered; returns when all have ended.
@@ -46,26 +77,26 @@ impl Connections {
 }
 
 /// Counts a connection for as long as it lives.
-struct Counted(Rc<Node>);
+pub struct Counted(Rc<Connections>);
 
 impl Counted {
-    fn new(node: &Rc<Node>) -> Self {
-        let open = &node.connections.open;
-        open.set(open.get() + 1);
-        Self(node.clone())
+    #[must_use]
+    pub fn new(connections: &Rc<Connections>) -> Self {
+        connections.open.set(connections.open.get() + 1);
+        connections.accepted.add(1);
+        Self(connections.clone())
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let connections = &self.0.connections;
-        connections.open.set(connections.open.get() - 1);
-        connections.one_less.notify_all();
+        self.0.open.set(self.0.open.get() - 1);
+        self.0.one_less.notify_all();
     }
 }
 
-/// Serves a connection on this shard, as a task of its own.
-pub fn serve(node: &Rc<Node>, socket: Socket, peer: SocketAddr) {
+/// Serves a Kafka connection on this shard, as a task of its own.
+fn serve(node: &Rc<Node>, socket: Socket, peer: SocketAddr) {
     let limits = Limits {
         frame_bytes: node.config.max_request_bytes as usize,
         bytes_in_flight: node.config.connection_bytes_in_flight as usize,
@@ -79,38 +110,52 @@ pub fn serve(node: &Rc<Node>, socket: Socket, peer: SocketAddr) {
         memory: node.frame_memory.clone(),
         drain: node.connections.drain.clone(),
     };
-    let counted = Counted::new(node);
+    let counted = Counted::new(&node.connections);
     let owned = node.clone();
     let task = async move {
         if let Some(reason) = net::serve(place, socket, KafkaService::new(owned.clone())).await {
             tracing::info!(%peer, "connection closed: {reason}");
         }
         drop(counted);
-        if owned.shard.id() == ShardId(0) {
-            owned.given_out.take_back(ShardId(0));
-        } else {
-            owned.mesh.post(ShardId(0), Message::ConnectionClosed).await;
-        }
+        take_back(&owned, Port::Kafka).await;
     };
     drop(node.shard.spawn(Class::Latency, node.accounts.connections.clone(), task));
 }
 
-/// How many connections shard 0 has given to each shard and not had back.
+/// Tells the accepting shard that a connection of this one has ended.
+pub async fn take_back(node: &Node, port: Port) {
+    if node.shard.id() == ACCEPTING {
+        node.given_out(port).take_back(ACCEPTING);
+    } else {
+        node.mesh.post(ACCEPTING, Message::ConnectionClosed(port)).await;
+    }
+}
+
+/// How many connections of a port the accepting shard has given to each shard and not had back.
 pub struct GivenOut {
     counts: RefCell<Vec<usize>>,
     connections_max: usize,
+    refused: Counter,
 }
 
 impl GivenOut {
     #[must_use]
     pub fn new(shards: u16, connections_max: u32) -> Self {
-        Self { counts: RefCell::new(vec![0; usize::from(shards)]), connections_max: connections_max as usize }
+        let counts = RefCell::new(vec![0; usize::from(shards)]);
+        Self { counts, connections_max: connections_max as usize, refused: Counter::default() }
+    }
+
+    /// Connections that were turned away.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.get()
     }
 
     /// The shard for one more connection; `None` when there are as many as may be.
     fn give(&self) -> Option<ShardId> {
         let mut counts = self.counts.borrow_mut();
         if counts.iter().sum::<usize>() >= self.connections_max {
+            self.refused.add(1);
             return None;
         }
         let fewest = (0..counts.len()).min_by_key(|shard| counts[*shard])?;
@@ -138,17 +183,32 @@ pub async fn accept(node: Rc<Node>, listener: Listener) {
                 continue;
             }
         };
-        match node.given_out.give() {
-            None => tracing::warn!(%peer, "connection refused: connections-max is reached"),
-            Some(shard) if shard == node.shard.id() => serve(&node, socket, peer),
-            Some(shard) => match socket.pass_to(shard).await {
-                Ok(socket) => node.mesh.post(shard, Message::Connection { socket, peer }).await,
-                Err(error) => {
-                    node.given_out.take_back(shard);
-                    tracing::warn!(%peer, "a connection can't be passed to shard {shard}: {error}");
-                }
-            },
+        give_out(&node, Port::Kafka, socket, peer).await;
+    }
+}
+
+/// Has the shard with the fewest connections serve one more.
+pub async fn give_out(node: &Rc<Node>, port: Port, socket: Socket, peer: SocketAddr) {
+    let given_out = node.given_out(port);
+    let Some(shard) = given_out.give() else {
+        tracing::warn!(%peer, ?port, "connection refused: there are as many as may be (connections-max bounds those of Kafka)");
+        return;
+    };
+    match socket.pass_to(shard).await {
+        Ok(socket) if shard == node.shard.id() => serve_on(node, port, socket.adopt(&node.shard), peer),
+        Ok(socket) => node.mesh.post(shard, Message::Connection { port, socket, peer }).await,
+        Err(error) => {
+            given_out.take_back(shard);
+            tracing::warn!(%peer, "a connection can't be passed to shard {shard}: {error}");
         }
+    }
+}
+
+/// Serves a connection that this shard was given.
+pub fn serve_on(node: &Rc<Node>, port: Port, socket: Socket, peer: SocketAddr) {
+    match port {
+        Port::Kafka => serve(node, socket, peer),
+        Port::Http => http::serve(&Life::of(node.clone()), node.shard.clone(), socket, peer),
     }
 }
 
@@ -164,5 +224,6 @@ mod tests {
         assert_eq!(given, [Some(ShardId(0)), Some(ShardId(1)), Some(ShardId(0)), None]);
         given_out.take_back(ShardId(1));
         assert_eq!(given_out.give(), Some(ShardId(1)));
+        assert_eq!(given_out.refused(), 1);
     }
 }

@@ -12,5 +12,6 @@ pub mod connections;
 pub mod mesh_loop;
 pub mod message;
 pub mod node;
+pub mod observe;
 pub mod partition;
 pub mod router;

@@ -11,6 +11,7 @@ use shard::{Class, Incoming, Reply, Slice};
 use crate::connections;
 use crate::message::{BatchTask, FetchTask, Message};
 use crate::node::Node;
+use crate::observe;
 use crate::partition;
 
 /// Serves until it is told to stop. The reply to that word is left to the caller: it goes out when all is closed.
@@ -34,12 +35,22 @@ pub async fn run(node: Rc<Node>) -> Option<Reply<Message>> {
                 node.set_view(view);
                 send(reply, Message::Done(Ok(())));
             }
-            Message::Connection { socket, peer } => connections::serve(&node, socket.adopt(&node.shard), peer),
-            Message::ConnectionClosed => node.given_out.take_back(from),
+            Message::Connection { port, socket, peer } => {
+                connections::serve_on(&node, port, socket.adopt(&node.shard), peer);
+            }
+            Message::ConnectionClosed(port) => node.given_out(port).take_back(from),
+            Message::Ping => send(reply, Message::Done(Ok(()))),
+            Message::RenderMetrics => {
+                let serving = node.clone();
+                let account = node.shard.account("http");
+                drop(node.shard.spawn(Class::Normal, account, async move {
+                    send(reply, Message::MetricsRendered(observe::of_shard(&serving).await));
+                }));
+            }
             Message::Drain => {
                 let serving = node.clone();
                 answer(&node, reply, async move {
-                    serving.connections.drain().await;
+                    serving.drain().await;
                     Message::Done(Ok(()))
                 });
             }
@@ -104,7 +115,10 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
         | Message::RemoveLogs(_)
         | Message::Publish(_)
         | Message::Connection { .. }
-        | Message::ConnectionClosed
+        | Message::ConnectionClosed(_)
+        | Message::Ping
+        | Message::RenderMetrics
+        | Message::MetricsRendered(_)
         | Message::Drain
         | Message::Stop) => unreachable!("{other:?} is no request about the partitions of a running shard"),
     }

@@ -12,6 +12,8 @@ use storage::{ActiveProducer, LogId, RecoveredShard};
 use wire::ErrorCode;
 
 use crate::cluster::{AdminReply, AdminRequest, LogSpec, View};
+use crate::connections::Port;
+use crate::observe::Exposition;
 
 /// A request to a shard, or its answer.
 pub enum Message {
@@ -51,11 +53,17 @@ pub enum Message {
     },
     /// From the accepting shard: serve this connection. One way.
     Connection {
+        port: Port,
         socket: PassedSocket,
         peer: SocketAddr,
     },
     /// To the accepting shard: a connection it passed on has ended. One way.
-    ConnectionClosed,
+    ConnectionClosed(Port),
+    /// Are you there? Answered by [`Message::Done`].
+    Ping,
+    /// Tell what you know of yourself.
+    RenderMetrics,
+    MetricsRendered(Exposition),
     /// Take no further request and answer those that are under way. Answered by [`Message::Done`].
     Drain,
     /// Close the store and end. Answered by [`Message::Done`].
@@ -88,7 +96,10 @@ impl std::fmt::Debug for Message {
             Self::Publish(_) => "Publish",
             Self::Recovered { .. } => "Recovered",
             Self::Connection { .. } => "Connection",
-            Self::ConnectionClosed => "ConnectionClosed",
+            Self::ConnectionClosed(_) => "ConnectionClosed",
+            Self::Ping => "Ping",
+            Self::RenderMetrics => "RenderMetrics",
+            Self::MetricsRendered(_) => "MetricsRendered",
             Self::Drain => "Drain",
             Self::Stop => "Stop",
         };

@@ -7,16 +7,19 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use base::ShardId;
 use net::FrameMemory;
 use shard::{Account, Class, Mesh, Shard};
 use storage::ShardStore;
 
 use crate::answers::AnswerMemory;
+use crate::api::http;
 use crate::api::kafka::FetchSessions;
 use crate::cluster::{ControllerQueue, ProducerIds, View};
 use crate::config::NodeConfig;
-use crate::connections::{Connections, GivenOut};
+use crate::connections::{Connections, GivenOut, Port};
 use crate::message::{FetchId, Message};
+use crate::observe::RequestMeters;
 use crate::partition::{FetchCancels, PartitionTable};
 
 /// The accounts that a shard's CPU time is charged to.
@@ -51,11 +54,14 @@ pub struct Node {
     pub producer_ids: ProducerIds,
     /// Served by the controller; used on shard 0 only.
     pub controller: ControllerQueue,
-    pub connections: Connections,
+    pub connections: Rc<Connections>,
+    pub http_connections: Rc<Connections>,
+    pub request_meters: RequestMeters,
     pub frame_memory: FrameMemory,
     pub answer_memory: AnswerMemory,
-    /// Kept by the accept loop on shard 0.
+    /// Kept by the accepting shard.
     pub given_out: GivenOut,
+    pub http_given_out: GivenOut,
     pub accounts: Accounts,
     #[expect(
         clippy::redundant_allocation,
@@ -73,7 +79,9 @@ impl Node {
         store: ShardStore,
         config: Arc<NodeConfig>,
         view: Arc<View>,
+        http_connections: Rc<Connections>,
     ) -> Rc<Self> {
+        let http_given_out = GivenOut::new(mesh.shards(), http::CONNECTIONS_MAX);
         let given_out = GivenOut::new(mesh.shards(), config.connections_max);
         let accounts = Accounts::new(&shard);
         let frame_memory = FrameMemory::new(&shard);
@@ -89,10 +97,13 @@ impl Node {
             fetch_sessions,
             producer_ids: ProducerIds::default(),
             controller: ControllerQueue::new(),
-            connections: Connections::default(),
+            connections: Rc::default(),
+            http_connections,
+            request_meters: RequestMeters::default(),
             frame_memory,
             answer_memory,
             given_out,
+            http_given_out,
             accounts,
             view: RefCell::new(Rc::new(view)),
             fetches: Cell::new(0),
@@ -108,6 +119,27 @@ impl Node {
     /// Replaces what is known, whole.
     pub fn set_view(&self, view: Arc<View>) {
         *self.view.borrow_mut() = Rc::new(view);
+    }
+
+    /// The connections of a port that the accepting shard has given out.
+    #[must_use]
+    pub fn given_out(&self, port: Port) -> &GivenOut {
+        match port {
+            Port::Kafka => &self.given_out,
+            Port::Http => &self.http_given_out,
+        }
+    }
+
+    /// Every shard but this one.
+    pub fn others(&self) -> impl Iterator<Item = ShardId> + use<> {
+        let own = self.shard.id();
+        (0..self.mesh.shards()).map(ShardId).filter(move |shard| *shard != own)
+    }
+
+    /// Ends this shard's connections once what they have sent is answered.
+    pub async fn drain(&self) {
+        self.connections.drain().await;
+        self.http_connections.drain().await;
     }
 
     /// A name for a fetch that no other has.

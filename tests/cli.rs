@@ -19,7 +19,7 @@ impl Broker {
         let dir = std::env::temp_dir().join(format!("tidemill-cli-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         let mut child = Command::new(PROGRAM)
-            .args(["serve", "--listen", "127.0.0.1:0", "--shards", "2", "--data-dir"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--shards", "2", "--data-dir"])
             .arg(&dir)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -41,7 +41,7 @@ impl BrokerOptions {
     pub fn start(&self, data_dir: &Path) -> io::Result<Broker> {
         let log = data_dir.with_extension("log");
         let mut command = Command::new(&self.broker);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--shards"]);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--shards"]);
         command.arg(self.shards.to_string()).arg("--data-dir").arg(data_dir);
         command.args(self.serve_arguments.split_whitespace()).stderr(Stdio::from(File::create(&log)?));
         let server = Server::start(&mut command).map_err(|error| {

@@ -133,8 +133,13 @@ impl Drain {
         self.event.notify_all();
     }
 
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        self.drained.get()
+    }
+
     /// Resolves once draining has started.
-    async fn started(&self) {
+    pub(crate) async fn started(&self) {
         while !self.drained.get() {
             self.event.wait().await;
         }

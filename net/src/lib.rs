@@ -4,6 +4,7 @@
 
 mod connection;
 mod frame;
+pub mod http;
 
 pub use connection::{Answer, Connection, Drain, Limits, OnClose, Place, Reply, Service, Started, serve};
 pub use frame::{FrameError, FrameMemory, FrameReader};

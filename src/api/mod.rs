@@ -1,3 +1,4 @@
 //! What clients may ask, by protocol.
 
+pub mod http;
 pub mod kafka;

@@ -36,6 +36,9 @@ pub struct ServeArguments {
     /// Where Kafka clients connect; port 0 takes a free one [default: 127.0.0.1:9092]
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<String>,
+    /// Where metrics and health are asked for; port 0 takes a free one, off for none [default: 127.0.0.1:8082]
+    #[arg(long, value_name = "IP:PORT")]
+    http: Option<String>,
     /// Shards to run, each on a core of its own [default: one for each core this process may use]
     #[arg(long, value_name = "N")]
     shards: Option<u16>,
@@ -52,6 +55,9 @@ impl ServeArguments {
         }
         if let Some(listen) = &self.listen {
             config.listen.clone_from(listen);
+        }
+        if let Some(http) = &self.http {
+            config.http.clone_from(http);
         }
         if self.shards.is_some() {
             config.shards = self.shards;
@@ -172,8 +178,9 @@ async fn run_shard(shard: Shard, seat: MeshSeat<Message>, config: Arc<NodeConfig
     exit(i32::from(exit_code as u8));
 }
 
-/// The one line on standard output. HTTP is not served yet, which is what `http=-` says.
+/// The one line on standard output; `http=-` where that port is off.
 fn announce(ready: &Ready) {
-    let Ready { broker, shards, kafka } = ready;
-    println!("ready broker={broker} shards={shards} kafka={kafka} http=- version={}", env!("CARGO_PKG_VERSION"));
+    let Ready { broker, shards, kafka, http } = ready;
+    let http = http.map_or_else(|| "-".to_owned(), |addr| addr.to_string());
+    println!("ready broker={broker} shards={shards} kafka={kafka} http={http} version={}", env!("CARGO_PKG_VERSION"));
 }

@@ -25,6 +25,10 @@ pub const KEYS: &[Key] = keys! {
         "Where Kafka clients connect; port 0 takes a free one.";
     "advertised", |node| node.advertised.clone().unwrap_or_default(), "HOST:PORT",
         "What clients are told to connect to, where that differs from listen.";
+    "http", |node| node.http.clone(), "IP:PORT, as in 127.0.0.1:8082, or off",
+        "Where metrics and health are asked for; port 0 takes a free one.";
+    "metrics-partitions-max", |node| node.metrics_partitions_max.to_string(), "0 to 100000",
+        "Partitions that have metrics of their own, shared evenly by the shards; 0 for none.";
     "data-dir", |node| node.data_dir.display().to_string(), "a directory", "Where everything is kept.";
     "shards", |node| node.shards.map_or_else(String::new, |shards| shards.to_string()), "1 to 256",
         "Shards to run; unset, one for each core that the process may use.";

@@ -28,6 +28,10 @@ pub struct NodeConfig {
     pub listen: String,
     /// What clients are told to connect to, where that differs from `listen`: `HOST:PORT`.
     pub advertised: Option<String>,
+    /// Where metrics and health are asked for: `IP:PORT`, or `off`.
+    pub http: String,
+    /// Partitions that have metrics of their own, over all shards.
+    pub metrics_partitions_max: u32,
     pub data_dir: PathBuf,
     /// Shards to run; none: one for each core that this process may use.
     pub shards: Option<u16>,
@@ -66,6 +70,8 @@ impl Default for NodeConfig {
             broker_id: 1,
             listen: "127.0.0.1:9092".to_owned(),
             advertised: None,
+            http: "127.0.0.1:8082".to_owned(),
+            metrics_partitions_max: 0,
             data_dir: PathBuf::from("./tidemill-data"),
             shards: None,
             pin: true,
@@ -147,6 +153,12 @@ impl NodeConfig {
         Ok((config, keys))
     }
 
+    /// Where the HTTP port is to listen; `None` where it is off.
+    #[must_use]
+    pub fn http_addr(&self) -> Option<&str> {
+        (self.http != "off").then_some(&self.http)
+    }
+
     /// Size of each journal file: small enough that a checkpoint frees some while others fill, and large enough for the largest batch.
     #[must_use]
     pub fn journal_file_bytes(&self) -> u64 {
@@ -188,6 +200,10 @@ impl NodeConfig {
         bound(self.broker_id >= 0, "broker-id", &self.broker_id)?;
         let listen = self.listen.parse::<SocketAddr>();
         bound(listen.is_ok(), "listen", &self.listen)?;
+        let http = self.http_addr().is_none_or(|addr| addr.parse::<SocketAddr>().is_ok());
+        bound(http, "http", &self.http)?;
+        let series = self.metrics_partitions_max;
+        bound(series <= 100_000, "metrics-partitions-max", &series)?;
         let shards = self.shards.unwrap_or(1);
         bound((1..=256).contains(&shards), "shards", &shards)?;
         let memory_min = 128 * MIB * u64::from(shards);

@@ -16,6 +16,7 @@ use wire::ErrorCode;
 use super::Partition;
 use crate::message::{FetchId, FetchTarget, FetchTask, Fetched};
 use crate::node::Node;
+use crate::observe::ns_since;
 
 /// The waiting fetches of this shard that may be called off by another.
 #[derive(Default)]
@@ -67,7 +68,9 @@ pub async fn fetch(node: &Rc<Node>, task: FetchTask) -> Vec<Fetched<Slice>> {
     loop {
         let seen: Vec<_> = answers.iter().map(|answer| answer.high_watermark).collect();
         drop(answers);
+        let waiting = node.shard.now();
         wait_for_news(node, &task, &seen, &registered.cancelled).await;
+        node.request_meters.fetch_wait_ns.record(ns_since(waiting, node.shard.now()));
         let over = registered.is_cancelled() || node.shard.now() >= task.deadline;
         answers = read_all(node, &task).await;
         if over || satisfied(&task, &answers) {
@@ -111,6 +114,7 @@ async fn wait_for_news(node: &Node, task: &FetchTask, seen: &[Offset], cancelled
 
 /// One pass over the targets in their order, within the bytes of the whole.
 async fn read_all(node: &Node, task: &FetchTask) -> Vec<Fetched<Slice>> {
+    let started = node.shard.now();
     let mut answers = Vec::with_capacity(task.targets.len());
     let mut left_bytes = task.max_bytes;
     let mut found = false;
@@ -120,6 +124,7 @@ async fn read_all(node: &Node, task: &FetchTask) -> Vec<Fetched<Slice>> {
         left_bytes = left_bytes.saturating_sub(answer.bytes);
         answers.push(answer);
     }
+    node.request_meters.fetch_read_ns.record(ns_since(started, node.shard.now()));
     answers
 }
 
@@ -156,13 +161,18 @@ async fn read(
         return Ok(answer);
     }
     let limits = ReadLimits { max_bytes, at_least_one_batch: at_least_one, upto: high_watermark };
-    let read = match partition.log.read_tail(target.offset, &limits) {
-        Some(read) => read,
-        None => partition.log.read(target.offset, limits).await.map_err(|error| {
-            tracing::error!(log = %target.log, "a fetch failed: {error}");
-            read_error(&error)
-        })?,
+    let meters = &node.request_meters;
+    let (read, bytes) = match partition.log.read_tail(target.offset, &limits) {
+        Some(read) => (read, &meters.fetched_tail_bytes),
+        None => (
+            partition.log.read(target.offset, limits).await.map_err(|error| {
+                tracing::error!(log = %target.log, "a fetch failed: {error}");
+                read_error(&error)
+            })?,
+            &meters.fetched_disk_bytes,
+        ),
     };
+    bytes.add(read.bytes as u64);
     answer.slices = read.slices;
     answer.bytes = read.bytes;
     Ok(answer)

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
 
+use base::Instant;
 use net::Reply;
 use shard::Slice;
 use wire::{DecodeError, Decoder, EncodeError, Message, Part, RequestHeader, encode_response};
@@ -15,6 +16,8 @@ use crate::node::Node;
 pub struct Asker {
     pub node: Rc<Node>,
     pub version: i16,
+    /// When the whole request was there.
+    pub started: Instant,
     correlation_id: i32,
 }
 
@@ -77,7 +80,8 @@ impl Context {
             let header = RequestHeader::decode(&mut decoder)?;
             (header.api_version, header.correlation_id, decoder.position())
         };
-        Ok(Self { asker: Asker { node, version, correlation_id }, frame, body_at })
+        let started = node.shard.now();
+        Ok(Self { asker: Asker { node, version, started, correlation_id }, frame, body_at })
     }
 
     /// For an answer that comes when the frame is gone.

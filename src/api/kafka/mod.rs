@@ -29,3 +29,4 @@ mod unique;
 
 pub use fetch_session::FetchSessions;
 pub use service::KafkaService;
+pub use table::TABLE;

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::{PartitionIndex, Uuid};
+use base::{Instant, PartitionIndex, Uuid};
 use net::{OnClose, Reply, Started};
 use record::{BatchView, ProduceLimits, RecordRules, Summary, TimestampBounds};
 use shard::Slice;
@@ -25,6 +25,7 @@ use super::{errors, produce_legacy};
 use crate::cluster::{Topic, View};
 use crate::config::{TimestampType, TopicConfig};
 use crate::message::{Acks, BatchTask, Produced};
+use crate::observe::ns_since;
 use crate::router;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -49,15 +50,20 @@ pub fn start(context: Rc<Context>) -> Boxed<Result<Started, Refusal>> {
             // Transactions are not served yet: refused, never appended outside one.
             let acks = if request.transactional_id.is_some() { Err(ErrorCode::InvalidRequest) } else { acks };
             let timeout_ms = u64::try_from(request.timeout_ms).unwrap_or(0);
-            let deadline = context.node.shard.now() + Duration::from_millis(timeout_ms);
+            let deadline = context.started + Duration::from_millis(timeout_ms);
             let (tasks, plan) = check(&context, &request, acks.err());
             (acks.unwrap_or(Acks::All), deadline, tasks, plan)
         };
-        let produced = router::produce(&context.node, acks, deadline, tasks).await;
         let asker = context.asker();
+        let checked = asker.node.shard.now();
+        asker.node.request_meters.produce_check_ns.record(ns_since(asker.started, checked));
+        let produced = router::produce(&context.node, acks, deadline, tasks).await;
         drop(context);
+        let placed = asker.node.shard.now();
+        asker.node.request_meters.produce_place_ns.record(ns_since(checked, placed));
         let reply: Boxed<Reply> = Box::pin(async move {
             let outcomes = merge(plan, produced.await);
+            count(&asker, placed, &outcomes);
             let reply = if acks == Acks::None { silently(&outcomes) } else { answer(&asker, &outcomes) };
             reply.unwrap_or_else(|refusal| Reply::Close(refusal.to_string()))
         });
@@ -126,6 +132,10 @@ fn check_batch(context: &Context, topic: &Topic, bytes: &[u8]) -> Result<Slice, 
     if config.timestamp_type == TimestampType::CreateTime {
         check_timestamps(context, config, &summary, bytes)?;
     }
+    let meters = &context.node.request_meters;
+    meters.produced_batches.add(1);
+    meters.produced_records.add(u64::from(summary.record_count));
+    meters.produced_bytes.add(bytes.len() as u64);
     Ok(context.share(bytes))
 }
 
@@ -164,6 +174,16 @@ fn merge(plan: Plan, produced: Vec<Produced>) -> Vec<TopicOutcome<Produced>> {
             TopicOutcome { name, id, partitions }
         })
         .collect()
+}
+
+/// For the metrics: how long it took, and what was refused.
+fn count(asker: &Asker, placed: Instant, outcomes: &[TopicOutcome<Produced>]) {
+    let (meters, now) = (&asker.node.request_meters, asker.node.shard.now());
+    meters.produce_hold_ns.record(ns_since(placed, now));
+    meters.produce_ns.record(ns_since(asker.started, now));
+    for (_, produced) in outcomes.iter().flat_map(|topic| &topic.partitions) {
+        meters.produce_errors.note(produced.error);
+    }
 }
 
 /// A client with `acks=0` learns of a failure by the end of its connection, as in Kafka.

@@ -29,7 +29,7 @@ impl Service for KafkaService {
     fn pipelined(&self, frame: &[u8]) -> bool {
         frame
             .first_chunk()
-            .is_some_and(|&key| find(i16::from_be_bytes(key)).is_some_and(|api| api.class == Class::Pipelined))
+            .is_some_and(|&key| find(i16::from_be_bytes(key)).is_some_and(|(_, api)| api.class == Class::Pipelined))
     }
 
     fn start(self: Rc<Self>, _: Rc<Connection>, frame: Slice) -> Pin<Box<dyn Future<Output = Started>>> {
@@ -39,9 +39,12 @@ impl Service for KafkaService {
         let Some(key) = frame.first_chunk().map(|&key| i16::from_be_bytes(key)) else {
             return close("a request shorter than its header".to_owned());
         };
-        let Some(api) = find(key) else {
+        let Some((index, api)) = find(key) else {
             return close(format!("API key {key} is not served; ApiVersions names those that are"));
         };
+        let meter = &self.node.request_meters.by_api[index];
+        meter.requests.add(1);
+        meter.bytes.add(frame.len() as u64);
         let context = match Context::new(self.node.clone(), frame) {
             Ok(context) => Rc::new(context),
             Err(refusal) => return close(refusal.to_string()),

@@ -76,10 +76,10 @@ pub const TABLE: &[Api] = &[
     serial(ApiKey::DescribeTopicPartitions, 0..=0, |context| now(describe_topic_partitions::handle(&context))),
 ];
 
-/// The line of a key.
+/// The line of a key, and where in the table it stands.
 #[must_use]
-pub fn find(key: i16) -> Option<&'static Api> {
-    TABLE.iter().find(|api| api.key.code() == key)
+pub fn find(key: i16) -> Option<(usize, &'static Api)> {
+    TABLE.iter().enumerate().find(|(_, api)| api.key.code() == key)
 }
 
 fn now(reply: Result<Reply, Refusal>) -> Boxed<Result<Started, Refusal>> {

@@ -45,6 +45,8 @@ pub struct Broker {
     _stdout: ChildStdout,
     /// `HOST:PORT` from the ready line.
     pub kafka: String,
+    /// `HOST:PORT` of the HTTP port.
+    pub http: String,
     /// The whole ready line.
     pub ready: String,
     log: PathBuf,
@@ -124,7 +126,8 @@ impl Launch {
         let log =
             std::fs::File::options().create(true).append(true).open(self.log_path()).expect("the log can be opened");
         let mut command = bound_to_this_thread(program());
-        command.args(["serve", "--listen", &self.listen, "--shards", &self.shards.to_string(), "--data-dir"]);
+        let shards = self.shards.to_string();
+        command.args(["serve", "--listen", &self.listen, "--http", "127.0.0.1:0", "--shards", &shards, "--data-dir"]);
         command.arg(&self.data_dir).args(&self.more).env("RUST_LOG", &self.log_filter);
         if let Some(text) = &self.config {
             let path = self.data_dir.with_extension("toml");
@@ -143,8 +146,9 @@ impl Launch {
         let mut child = self.spawn();
         let mut stdout = child.stdout.take().expect("standard output is a pipe");
         let ready = read_line(&mut stdout);
-        let kafka = ready.split_whitespace().find_map(|word| word.strip_prefix("kafka="));
-        let Some(kafka) = kafka.filter(|_| ready.starts_with("ready ")).map(str::to_owned) else {
+        let value = |key| ready.split_whitespace().find_map(|word| word.strip_prefix(key)).map(str::to_owned);
+        let addresses = value("kafka=").zip(value("http=")).filter(|_| ready.starts_with("ready "));
+        let Some((kafka, http)) = addresses else {
             let _ = child.kill();
             let status = child.wait();
             panic!(
@@ -152,7 +156,7 @@ impl Launch {
                 tail(&self.log_path())
             )
         };
-        Broker { child, _stdout: stdout, kafka, ready, log: self.log_path() }
+        Broker { child, _stdout: stdout, kafka, http, ready, log: self.log_path() }
     }
 
     /// Starts it and kills it once its log says `text` after this start, or once it is ready. True when `text` came first.

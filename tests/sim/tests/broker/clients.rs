@@ -63,12 +63,12 @@ impl Client {
         }
     }
 
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let model = self.model.borrow();
         model.budget == 0 || model.broken.is_some()
     }
 
-    async fn pause(&self, ms_max: u64) {
+    pub async fn pause(&self, ms_max: u64) {
         let us = self.model.borrow_mut().below(ms_max * 1000 + 1);
         self.shard.sleep(Duration::from_micros(us)).await;
     }

@@ -6,6 +6,7 @@
 mod clients;
 mod model;
 mod node;
+mod watcher;
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -53,6 +54,8 @@ const MUST_MEET: &[&str] = &[
     "topic deleted",
     "topic created again under its name",
     "records read",
+    "metrics of several shards",
+    "watched before it was ready",
 ];
 
 const BROKER: Simulation = Simulation {
@@ -179,7 +182,7 @@ impl Run<'_> {
     fn clients_begin(&mut self) {
         let mut model = self.model.borrow_mut();
         model.budget = 1;
-        model.working = PRODUCERS + READERS + 1;
+        model.working = PRODUCERS + READERS + 2;
         drop(model);
         for index in 0..PRODUCERS as usize {
             self.spawn(self.client(index).produce_loop());
@@ -188,6 +191,7 @@ impl Run<'_> {
             self.spawn(self.client(index).read_loop());
         }
         self.spawn(self.client(0).admin_loop(TOPICS));
+        self.spawn(watcher::watch_loop(self.client(0)));
         self.world.nudge(self.clients);
     }
 

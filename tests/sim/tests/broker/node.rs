@@ -13,6 +13,7 @@ use tidemill::boot;
 use tidemill::config::NodeConfig;
 
 pub const PORT: u16 = 9092;
+pub const HTTP_PORT: u16 = 8082;
 /// Virtual time in which a start must come through.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -27,6 +28,7 @@ pub enum Started {
 fn config(shards: u16) -> NodeConfig {
     NodeConfig {
         listen: format!("10.0.0.1:{PORT}"),
+        http: format!("10.0.0.1:{HTTP_PORT}"),
         data_dir: "/data".into(),
         shards: Some(shards),
         journal_bytes: 4 << 20,
