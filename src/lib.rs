@@ -14,4 +14,5 @@ pub mod message;
 pub mod node;
 pub mod observe;
 pub mod partition;
+pub mod reference;
 pub mod router;

@@ -10,6 +10,7 @@
 pub mod aligned;
 pub mod broker;
 pub mod device;
+pub mod fetch;
 pub mod files;
 pub mod load;
 pub mod machine;

@@ -75,8 +75,18 @@ pub fn thread_ids(pid: u32) -> Vec<u32> {
 /// The most memory a process had resident so far, in bytes.
 #[must_use]
 pub fn peak_memory_bytes(pid: u32) -> Option<u64> {
+    status_bytes(pid, "VmHWM:")
+}
+
+/// The memory that a process has resident now, in bytes.
+#[must_use]
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    status_bytes(pid, "VmRSS:")
+}
+
+fn status_bytes(pid: u32, name: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 

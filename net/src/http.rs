@@ -47,7 +47,7 @@ pub async fn serve<F>(
 where
     F: Future<Output = Answer>,
 {
-    let quiet = Rc::new(Quiet { since: Cell::new(Some(shard.now())) });
+    let quiet = Rc::new(Quiet { since: Cell::new(Some(shard.now())), over: Cell::new(false) });
     let stream = Stream::new(shard.clone(), socket, quiet.clone());
     let service = service_fn(|request| {
         quiet.since.set(None);
@@ -70,6 +70,7 @@ where
     let outcome = poll_fn(|context| {
         if !draining && drained.as_mut().poll(context).is_ready() {
             draining = true;
+            quiet.over.set(true);
             connection.as_mut().graceful_shutdown();
         }
         connection.as_mut().poll(context)
@@ -78,9 +79,12 @@ where
     outcome.err().map(|error| error.to_string())
 }
 
-/// Since when no request is being answered.
+/// What the two sides of a connection know of each other.
 struct Quiet {
+    /// Since when no request is being answered.
     since: Cell<Option<Instant>>,
+    /// No request that is not whole yet is waited for.
+    over: Cell<bool>,
 }
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -152,6 +156,10 @@ impl Read for Stream {
             let socket = self.socket.clone();
             let receiving = self.receiving.get_or_insert_with(|| Box::pin(async move { socket.recv().await }));
             let Poll::Ready(received) = receiving.as_mut().poll(context) else {
+                if self.quiet.over.get() && self.quiet.since.get().is_some() {
+                    // As if the peer had ended it: hyper waits for ever for the rest of a head.
+                    return Poll::Ready(Ok(()));
+                }
                 return self.poll_quiet(context).map(|()| Err(io::ErrorKind::TimedOut.into()));
             };
             self.receiving = None;

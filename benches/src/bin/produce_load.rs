@@ -66,6 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         row(name, number_or_dash(report.latency.percentile_us(share).map(|us| us / 1e3)), "ms");
     }
     row("server CPU", number(report.cpu_s_per_gb()), "CPU-s/GB");
+    row("server CPU", number(report.cpu_us_per_record()), "us/record");
     row("server CPU in the kernel", number(report.system_cpu_s_per_gb()), "CPU-s/GB");
     row("server system calls", number(report.syscalls_per_request()), "per request");
     row("device bytes", number(report.write_amplification()), "per byte acknowledged");

@@ -41,8 +41,12 @@ pub struct Part {
 
 struct Outstanding {
     correlation_id: i32,
-    sent: Instant,
+    /// When it was sent, or due.
+    since: Instant,
 }
+
+/// How finely a rate is kept.
+static TICK: types::Timespec = types::Timespec::new().nsec(200_000);
 
 struct Connection {
     stream: TcpStream,
@@ -77,6 +81,7 @@ pub fn run(place: &Place, options: &LoadOptions, templates: &Templates, plan: &P
         plan,
         target: place.target,
         left: plan.requests,
+        due: plan.interval.map(|_| Instant::now()),
         part: Part::default(),
     };
     engine.run()?;
@@ -96,11 +101,14 @@ struct Engine<'a> {
     target: Target,
     /// Requests not sent yet.
     left: u64,
+    /// When the next request is due, where there is a rate.
+    due: Option<Instant>,
     part: Part,
 }
 
 const SEND: u64 = 0;
 const RECV: u64 = 1;
+const CLOCK: u64 = u64::MAX;
 
 impl Engine<'_> {
     fn run(&mut self) -> io::Result<()> {
@@ -108,9 +116,17 @@ impl Engine<'_> {
             self.recv(n)?;
             self.send(n)?;
         }
-        while self.connections.iter().any(|connection| !connection.outstanding.is_empty()) {
+        if self.due.is_some() {
+            self.tick()?;
+        }
+        while self.is_under_way() {
             self.ring.submit_and_wait(1)?;
             while let Some(completion) = self.ring.pop() {
+                if completion.user_data() == CLOCK {
+                    self.catch_up()?;
+                    self.tick()?;
+                    continue;
+                }
                 let n = (completion.user_data() >> 1) as usize;
                 let bytes = ring::result(&completion)?;
                 match completion.user_data() & 1 {
@@ -122,8 +138,36 @@ impl Engine<'_> {
         Ok(())
     }
 
+    fn is_under_way(&self) -> bool {
+        let waits = self.due.is_some() && self.left > 0 && self.plan.measure_to.is_none_or(|end| Instant::now() < end);
+        waits || self.connections.iter().any(|connection| !connection.outstanding.is_empty())
+    }
+
+    fn tick(&mut self) -> io::Result<()> {
+        let entry = opcode::Timeout::new(&raw const TICK).build().user_data(CLOCK);
+        // SAFETY: the time is a static.
+        unsafe { self.ring.push(&entry) }
+    }
+
+    /// Sends what is due, each on the next connection that has room.
+    fn catch_up(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        while self.due.is_some_and(|due| due <= now) {
+            let before = self.due;
+            for n in 0..self.connections.len() {
+                self.send(n)?;
+            }
+            if self.due == before {
+                // Every connection is full: a reply makes room.
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn may_send(&self) -> bool {
-        self.left > 0 && self.plan.measure_to.is_none_or(|end| Instant::now() < end)
+        let now = Instant::now();
+        self.left > 0 && self.due.is_none_or(|due| due <= now) && self.plan.measure_to.is_none_or(|end| now < end)
     }
 
     fn send(&mut self, n: usize) -> io::Result<()> {
@@ -132,6 +176,8 @@ impl Engine<'_> {
             return Ok(());
         }
         self.left -= 1;
+        let since = self.due.unwrap_or_else(Instant::now);
+        self.due = self.due.zip(self.plan.interval).map(|(due, interval)| due + interval);
         let connection = &mut *self.connections[n];
         let request = connection.next_request;
         let step = self.templates.batches_per_request() as usize;
@@ -147,7 +193,7 @@ impl Engine<'_> {
         connection.message.msg_iov = connection.vectors.as_mut_ptr();
         connection.message.msg_iovlen = connection.vectors.len();
         connection.sending = self.templates.bytes_total(request);
-        connection.outstanding.push_back(Outstanding { correlation_id, sent: Instant::now() });
+        connection.outstanding.push_back(Outstanding { correlation_id, since });
         // Wait for all: the kernel goes on with a send that the socket's buffer cut short.
         let flags = (libc::MSG_WAITALL | libc::MSG_NOSIGNAL) as u32;
         let send = opcode::SendMsg::new(types::Fd(connection.stream.as_raw_fd()), &raw const connection.message);
@@ -190,7 +236,7 @@ impl Engine<'_> {
             check_reply(frame, outstanding.correlation_id, self.options, self.target, self.templates, warm)?;
             if warm && self.plan.measure_to.is_none_or(|end| now <= end) {
                 self.part.requests += 1;
-                self.part.latency.push(now.duration_since(outstanding.sent));
+                self.part.latency.push(now.duration_since(outstanding.since));
             }
             at += 4 + length;
         }

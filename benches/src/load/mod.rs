@@ -52,6 +52,9 @@ pub struct LoadOptions {
     /// Requests that a connection has open at once.
     #[arg(long, default_value_t = 4)]
     pub in_flight: usize,
+    /// Requests a second over all connections, each counted from when it was due; as many as go where it is not given.
+    #[arg(long)]
+    pub rate: Option<f64>,
     /// Version of Produce, 9 to 12.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(i16).range(9..=12))]
     pub produce_version: i16,
@@ -77,7 +80,7 @@ pub struct LoadReport {
     pub records: u64,
     /// Bytes of record batches acknowledged.
     pub batch_bytes: u64,
-    /// From handing a request to the kernel to its reply.
+    /// From handing a request to the kernel, or with a rate from when it was due, to its reply.
     pub latency: Samples,
     pub client_cpu: Duration,
     pub server: Option<ServerUse>,
@@ -112,6 +115,13 @@ impl LoadReport {
     #[must_use]
     pub fn system_cpu_s_per_gb(&self) -> f64 {
         self.per_gb(|server| Some(server.cpu.system.as_secs_f64()))
+    }
+
+    /// The server's CPU microseconds for each record; NaN when it was not watched.
+    #[must_use]
+    pub fn cpu_us_per_record(&self) -> f64 {
+        let cpu = self.server.map_or(f64::NAN, |server| server.cpu.total().as_secs_f64());
+        cpu * 1e6 / self.records as f64
     }
 
     /// The client's own.
@@ -161,6 +171,8 @@ pub(crate) struct Plan {
     pub measure_to: Option<Instant>,
     /// Requests that this thread sends at most.
     pub requests: u64,
+    /// Between the requests of this thread, where there is a rate.
+    pub interval: Option<Duration>,
 }
 
 /// Runs the load.
@@ -177,14 +189,16 @@ pub fn run(
     let templates = template::templates(options)?;
     let threads = options.client_threads.clamp(1, options.connections.max(1));
     let begin = Instant::now();
+    let interval = options.rate.map(|rate| Duration::from_secs_f64(threads as f64 / rate));
     let plan = |thread: usize| match until {
         Until::Elapsed { warm_up, duration } => {
-            Plan { measure_from: begin + warm_up, measure_to: Some(begin + warm_up + duration), requests: u64::MAX }
+            let measure_to = Some(begin + warm_up + duration);
+            Plan { measure_from: begin + warm_up, measure_to, requests: u64::MAX, interval }
         }
         Until::Bytes(bytes) => {
             let requests = bytes.div_ceil(templates.batch_bytes_per_request());
             let share = requests / threads as u64 + u64::from((thread as u64) < requests % threads as u64);
-            Plan { measure_from: begin, measure_to: None, requests: share }
+            Plan { measure_from: begin, measure_to: None, requests: share, interval }
         }
     };
     std::thread::scope(|scope| {
