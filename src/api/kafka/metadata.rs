@@ -84,9 +84,11 @@ fn read(context: &Context) -> Result<Result<Request, ErrorCode>, Refusal> {
     };
     let mut topics = Vec::new();
     for topic in request.topics.iter().flatten() {
+        let by_id = context.version >= TOPIC_ID_VERSION && !topic.topic_id.is_zero();
         topics.push(match topic.name {
+            // Java's client sends an empty name beside an id.
+            _ if by_id => Asked::Id(topic.topic_id),
             Some(name) => Asked::Name(name.to_owned()),
-            None if context.version >= TOPIC_ID_VERSION && !topic.topic_id.is_zero() => Asked::Id(topic.topic_id),
             None => return Ok(Err(ErrorCode::InvalidRequest)),
         });
     }

@@ -38,7 +38,9 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.Node;
+import org.apache.kafka.common.TopicCollection;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ElectionNotNeededException;
 import org.apache.kafka.common.errors.InvalidConfigurationException;
@@ -48,6 +50,7 @@ import org.apache.kafka.common.errors.InvalidRequestException;
 import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.OffsetOutOfRangeException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.errors.UnknownTopicIdException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.record.TimestampType;
 
@@ -248,6 +251,18 @@ final class Operator {
         expect(described.get(one).partitions().get(0).elr().isEmpty(), true, "eligible replicas that are not in sync");
     }
 
+    static void topicsById() throws Exception {
+        String topic = create("by-id", 3, Map.of());
+        var id = ADMIN.describeTopics(List.of(topic)).allTopicNames().get().get(topic).topicId();
+        TopicDescription described = ADMIN.describeTopics(TopicCollection.ofTopicIds(List.of(id))).allTopicIds().get().get(id);
+        expect(described.name(), topic, "name of the topic of that id");
+        expect(described.partitions().size(), 3, "its partitions");
+        TopicCollection unknown = TopicCollection.ofTopicIds(List.of(Uuid.randomUuid()));
+        expectRefused(UnknownTopicIdException.class, "an unknown id", () -> ADMIN.describeTopics(unknown).allTopicIds().get());
+        ADMIN.deleteTopics(TopicCollection.ofTopicIds(List.of(id))).all().get();
+        eventually("the topic is gone", () -> !ADMIN.listTopics().names().get().contains(topic));
+    }
+
     static void producers() throws Exception {
         String topic = create("producers", 1, Map.of());
         TopicPartition at = new TopicPartition(topic, 0);
@@ -293,6 +308,7 @@ final class Operator {
             new Check("the cluster described", Operator::cluster),
             new Check("sizes in log directories", Operator::logDirs),
             new Check("topics described in pages", Operator::pages),
+            new Check("topics described and deleted by id", Operator::topicsById),
             new Check("producers described", Operator::producers),
             new Check("elections and reassignments", Operator::elections));
     }
