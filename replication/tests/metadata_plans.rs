@@ -5,8 +5,8 @@ use replication::metadata::{
     Assignment, AssignmentError, BrokerRecord, Candidate, ConfigRecord, CreatePartitionsError, CreateTopicError,
     CreatedTopic, DeleteTopicError, Image, ImageBuilder, MetadataRecord, PARTITION_COUNT_MAX, PartitionsSpec,
     ProducerIdBlock, ProducerIdsExhausted, ProducerIdsRecord, ResourceKind, TopicDefaults, TopicNameError, TopicRef,
-    TopicSpec, check_topic_name, names_collide, plan_allocate_producer_ids, plan_create_partitions, plan_create_topic,
-    plan_delete_topic, plan_replicas,
+    TopicSpec, check_topic_name, is_internal_topic, names_collide, plan_allocate_producer_ids, plan_create_partitions,
+    plan_create_topic, plan_delete_topic, plan_replicas,
 };
 
 const DEFAULTS: TopicDefaults = TopicDefaults { partition_count: 2, replication_factor: 3 };
@@ -61,6 +61,11 @@ fn topic_names() {
     }
     for (a, b, collide) in [("a.b", "a_b", true), ("a.b", "a.b", true), ("a.b", "a-b", false), ("a.", "a", false)] {
         assert_eq!((names_collide(a, b), names_collide(b, a)), (collide, collide), "{a} {b}");
+    }
+    for (name, internal) in
+        [("__consumer_offsets", true), ("__transaction_state", true), ("__mine", false), ("", false)]
+    {
+        assert_eq!(is_internal_topic(name), internal, "{name}");
     }
 }
 

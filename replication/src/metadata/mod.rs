@@ -41,7 +41,9 @@ pub use record::{
     TopicRecord, TopicRemovalRecord,
 };
 pub use replica_plan::{Candidate, plan_replicas};
-pub use topic_name::{CLUSTER_METADATA_TOPIC, NAME_BYTES_MAX, TopicNameError, check_topic_name, names_collide};
+pub use topic_name::{
+    CLUSTER_METADATA_TOPIC, NAME_BYTES_MAX, TopicNameError, check_topic_name, is_internal_topic, names_collide,
+};
 pub use topic_plan::{
     Assignment, AssignmentError, CreateTopicError, CreatedTopic, DeleteTopicError, PARTITION_COUNT_MAX, TopicDefaults,
     TopicRef, TopicSpec, plan_create_topic, plan_delete_topic,

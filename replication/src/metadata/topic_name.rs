@@ -8,6 +8,9 @@ pub const NAME_BYTES_MAX: usize = 249;
 /// The name of the metadata log itself, which nobody creates.
 pub const CLUSTER_METADATA_TOPIC: &str = "__cluster_metadata";
 
+/// Topics that clients take for the cluster's own by their names (`Topic.INTERNAL_TOPICS`).
+const INTERNAL_TOPICS: [&str; 3] = ["__consumer_offsets", "__share_group_state", "__transaction_state"];
+
 /// Why a topic can't have a name. `INVALID_TOPIC_EXCEPTION`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TopicNameError {
@@ -64,4 +67,10 @@ pub fn check_topic_name(name: &str) -> Result<(), TopicNameError> {
 pub fn names_collide(a: &str, b: &str) -> bool {
     let unified = |byte: u8| if byte == b'.' { b'_' } else { byte };
     a.len() == b.len() && a.bytes().map(unified).eq(b.bytes().map(unified))
+}
+
+/// Whether the cluster keeps its own state in a topic of that name; clients leave those out of listings unless they are asked for.
+#[must_use]
+pub fn is_internal_topic(name: &str) -> bool {
+    INTERNAL_TOPICS.contains(&name)
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use base::{PartitionIndex, Uuid};
 use net::Reply;
+use replication::metadata::is_internal_topic;
 use wire::messages::describe_topic_partitions::{
     Cursor, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
@@ -82,7 +83,7 @@ fn described(topic: &Topic, first: usize, count: usize) -> DescribeTopicPartitio
         error_code: ErrorCode::None,
         name: Some(&topic.name),
         topic_id: topic.id,
-        is_internal: false,
+        is_internal: is_internal_topic(&topic.name),
         partitions: partitions.map(|(index, partition)| partition_answer(index, partition)).collect(),
         topic_authorized_operations: TOPIC_OPERATIONS,
     }

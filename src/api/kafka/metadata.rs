@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use base::{BrokerId, PartitionIndex, Uuid};
 use net::Reply;
+use replication::metadata::{check_topic_name, is_internal_topic};
 use wire::messages::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
     NO_AUTHORIZED_OPERATIONS,
@@ -148,10 +149,11 @@ fn asked_answer<'v>(
     request: &Request,
     refused: &[(String, ErrorCode)],
 ) -> MetadataResponseTopic<'v> {
-    let unknown = |name, topic_id, error_code| MetadataResponseTopic {
+    let unknown = |name: Option<&'v str>, topic_id, error_code| MetadataResponseTopic {
         error_code,
         name,
         topic_id,
+        is_internal: name.is_some_and(is_internal_topic),
         topic_authorized_operations: NO_AUTHORIZED_OPERATIONS,
         ..Default::default()
     };
@@ -160,7 +162,7 @@ fn asked_answer<'v>(
             Some(topic) => topic_answer(topic, request.topic_operations),
             None => {
                 let code = refused.iter().find(|(refused, _)| refused == name).map(|(_, code)| *code);
-                let code = code.unwrap_or_else(|| match replication::metadata::check_topic_name(name) {
+                let code = code.unwrap_or_else(|| match check_topic_name(name) {
                     Ok(()) => ErrorCode::UnknownTopicOrPartition,
                     Err(_) => ErrorCode::InvalidTopicException,
                 });
@@ -193,7 +195,7 @@ fn topic_answer<'v>(topic: &'v Topic, operations: bool) -> MetadataResponseTopic
         error_code: ErrorCode::None,
         name: Some(&topic.name),
         topic_id: topic.id,
-        is_internal: false,
+        is_internal: is_internal_topic(&topic.name),
         partitions: partitions.into(),
         topic_authorized_operations: if operations { TOPIC_OPERATIONS } else { NO_AUTHORIZED_OPERATIONS },
     }
