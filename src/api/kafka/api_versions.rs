@@ -1,12 +1,23 @@
-//! ApiVersions: what is served, from the table (KIP-511).
+//! ApiVersions: what is served, from the table (KIP-511), and the levels of features that clients may count on (KIP-584).
 
-use wire::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
+use wire::messages::api_versions::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
 use wire::{ApiKey, Array, ErrorCode};
 
 use net::Reply;
 
 use super::context::{Context, Refusal};
 use super::table::TABLE;
+
+/// What clients may count on beyond the versions of calls, and its level. Each is named only once it is served: `transaction.version` 2
+/// would have producers speak transactions, `group.version` 1 consumers the group protocol of KIP-848. A `metadata.version` above
+/// 3.3-IV3, the lowest that Kafka 4 knows, says that SCRAM credentials, delegation tokens, several log directories and eligible leader
+/// replicas are at hand; without any, tools take the cluster for one whose version they can't know.
+const FEATURES: [(&str, i16); 1] = [("metadata.version", METADATA_3_3_IV3)];
+const METADATA_3_3_IV3: i16 = 7;
+/// Grows whenever a level changes while brokers run, which none does: clients keep the levels of the highest epoch they have seen.
+const FEATURES_EPOCH: i64 = 0;
 
 /// Names every API of the table.
 pub fn handle(context: &Context) -> Result<Reply, Refusal> {
@@ -24,7 +35,15 @@ pub fn handle(context: &Context) -> Result<Reply, Refusal> {
             max_version: *api.versions.end(),
         })
         .collect();
-    context.answer(&ApiVersionsResponse { api_keys, ..Default::default() })
+    let supported = |(name, level)| SupportedFeatureKey { name, min_version: level, max_version: level };
+    let finalized = |(name, level)| FinalizedFeatureKey { name, max_version_level: level, min_version_level: level };
+    context.answer(&ApiVersionsResponse {
+        api_keys,
+        supported_features: FEATURES.into_iter().map(supported).collect(),
+        finalized_features_epoch: FEATURES_EPOCH,
+        finalized_features: FEATURES.into_iter().map(finalized).collect(),
+        ..Default::default()
+    })
 }
 
 /// What KIP-511 allows in the names: letters, digits, dots and dashes, not at the ends.
