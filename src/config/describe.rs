@@ -45,6 +45,7 @@ pub struct DescribedSetting {
 pub fn describe_topic(config: &TopicConfig, own: &BTreeMap<String, String>) -> Vec<DescribedSetting> {
     SETTINGS
         .iter()
+        .filter(|setting| !setting.is_internal() || own.contains_key(setting.name))
         .map(|setting| {
             let is_own = own.contains_key(setting.name);
             let value = setting.value(config);
@@ -186,6 +187,7 @@ mod tests {
         assert_eq!((own.value.as_str(), own.source, own.value_type), ("5", ConfigSource::Topic, ValueType::Long));
         let synonyms: Vec<_> = own.synonyms.iter().map(|of| (of.name, of.value.as_str(), of.source as i8)).collect();
         assert_eq!(synonyms, [("retention.bytes", "5", 1), ("log.retention.bytes", "-1", 5)]);
+        assert!(described.iter().all(|setting| !setting.name.starts_with("internal.")));
         let default = find("cleanup.policy");
         assert_eq!(
             (default.value.as_str(), default.source, default.synonyms.len()),

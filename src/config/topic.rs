@@ -151,7 +151,7 @@ pub const SETTINGS: &[Setting] = settings! {
         "How long the files of a dropped segment stay in the trash.";
     "flush.messages", Some("log.flush.interval.messages"), Kind::AlwaysHolds { default: "9223372036854775807" },
         "Accepted and without effect: with durability \"disk\" every record is flushed before it is acknowledged.";
-    "flush.ms", Some("log.flush.scheduler.interval.ms"), Kind::AlwaysHolds { default: "9223372036854775807" },
+    "flush.ms", None, Kind::AlwaysHolds { default: "9223372036854775807" },
         "Accepted and without effect: with durability \"disk\" every record is flushed before it is acknowledged.";
     "index.interval.bytes", Some("log.index.interval.bytes"), int!(index_interval_bytes, 0),
         "Bytes of a segment for each entry of its indexes.";
@@ -203,6 +203,12 @@ impl Setting {
                 format!("Unknown topic config name: {name}")
             })
         })
+    }
+
+    /// For tests alone: told of a topic only where it was given.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.name.starts_with("internal.")
     }
 
     #[must_use]
