@@ -89,6 +89,11 @@ impl Attributes {
     }
 
     #[must_use]
+    pub fn with_compression(self, codec: Compression) -> Self {
+        Self(self.0 & !COMPRESSION_MASK | codec as u16)
+    }
+
+    #[must_use]
     pub fn timestamp_type(self) -> TimestampType {
         if self.0 & APPEND_TIME_BIT == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
     }

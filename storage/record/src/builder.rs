@@ -6,13 +6,13 @@ use base::{LeaderEpoch, NO_EPOCH, Offset, ProducerEpoch, ProducerId, WallTime};
 
 use crate::attributes::{Attributes, Compression};
 use crate::checksum::crc_of;
-use crate::compression::compress;
+use crate::compression::{OutOfRoom, compress};
 use crate::header::{BatchHeader, HEADER_BYTES, LENGTH_PREFIX_BYTES, NO_TIMESTAMP};
 use crate::records::Header;
 use crate::varint::{put_i32, put_i64, size_i32, size_i64};
 
 /// The largest batch that its 32-bit length can describe.
-const BATCH_BYTES_MAX: usize = i32::MAX as usize;
+pub(crate) const BATCH_BYTES_MAX: usize = i32::MAX as usize;
 
 /// What an idempotent producer stamps on a batch (KIP-98).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ pub struct ProducerStamp {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchOptions {
     pub compression: Compression,
-    /// gzip 0 to 9, zstd −7 to 22; the others have none. What lies outside is moved to the nearest end.
+    /// gzip 0 to 9, zstd −131072 to 22; the others have none. What lies outside is moved to the nearest end.
     pub compression_level: Option<i32>,
     pub producer: Option<ProducerStamp>,
     /// Part of a transaction; needs a producer.
@@ -181,18 +181,19 @@ impl BatchBuilder {
         if options.compression != Compression::None {
             let mut compressed = Vec::with_capacity(HEADER_BYTES + batch.len() / 2);
             compressed.resize(HEADER_BYTES, 0);
-            compress(options.compression, options.compression_level, &batch[HEADER_BYTES..], &mut compressed);
+            let (codec, level) = (options.compression, options.compression_level);
+            compress(codec, level, &batch[HEADER_BYTES..], &mut compressed, BATCH_BYTES_MAX)
+                .map_err(|OutOfRoom| BuildError::TooLarge)?;
             batch = compressed;
         }
-        let batch_length = i32::try_from(batch.len() - LENGTH_PREFIX_BYTES).map_err(|_| BuildError::TooLarge)?;
         let producer = options.producer.unwrap_or(ProducerStamp {
             producer_id: ProducerId(-1),
             producer_epoch: ProducerEpoch(-1),
             base_sequence: -1,
         });
-        let mut header = BatchHeader {
+        let header = BatchHeader {
             base_offset: options.base_offset,
-            batch_length,
+            batch_length: 0,
             leader_epoch: options.leader_epoch,
             crc: 0,
             attributes: Attributes::new(options.compression)
@@ -206,11 +207,18 @@ impl BatchBuilder {
             base_sequence: producer.base_sequence,
             record_count: self.record_count,
         };
-        batch[..HEADER_BYTES].copy_from_slice(&header.encode());
-        header.crc = crc_of(&batch);
-        batch[..HEADER_BYTES].copy_from_slice(&header.encode());
+        seal(&mut batch, header);
         Ok(batch)
     }
+}
+
+/// Writes `header` over the first bytes of a finished `batch`, with the length and the checksum that belong to it.
+pub(crate) fn seal(batch: &mut [u8], mut header: BatchHeader) {
+    header.batch_length =
+        i32::try_from(batch.len() - LENGTH_PREFIX_BYTES).expect("whoever lays out a batch keeps it under 2 GiB");
+    batch[..HEADER_BYTES].copy_from_slice(&header.encode());
+    header.crc = crc_of(batch);
+    batch[..HEADER_BYTES].copy_from_slice(&header.encode());
 }
 
 /// Bytes of a record after its length field; `None` past what a 32-bit length can describe.

@@ -6,10 +6,11 @@ use std::fmt;
 
 use base::{Offset, WallTime};
 
-use crate::attributes::TimestampType;
+use crate::attributes::{Compression, TimestampType};
 use crate::batch::BatchView;
+use crate::compression::DecompressError;
 use crate::header::NO_TIMESTAMP;
-use crate::records::{DecodeError, decode_records};
+use crate::records::{DecodeError, Decoded, decode_records};
 
 /// A record's place and its timestamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,6 +125,16 @@ pub enum RefusedRecords {
     Unreadable(DecodeError),
     /// The record with this index, counted from 0, breaks a rule; it is the first that does. (Kafka lists all of them.)
     Record { index: u32, reason: RefusalReason },
+    /// Compressed as the topic asks, the batch is larger than it may be. `MESSAGE_TOO_LARGE`.
+    TooLarge { codec: Compression, bytes_max: usize },
+}
+
+impl RefusedRecords {
+    /// True when the records expand to more than the caller allows: with a larger limit they may be sound.
+    #[must_use]
+    pub fn is_beyond_limit(&self) -> bool {
+        matches!(self, Self::Unreadable(DecodeError::Decompress(DecompressError::TooLarge { .. })))
+    }
 }
 
 impl fmt::Display for RefusedRecords {
@@ -131,6 +142,12 @@ impl fmt::Display for RefusedRecords {
         match self {
             Self::Unreadable(error) => error.fmt(f),
             Self::Record { index, reason } => write!(f, "record {index}: {reason}"),
+            Self::TooLarge { codec: Compression::None, bytes_max } => {
+                write!(f, "the batch is stored uncompressed and is larger than {bytes_max} bytes then")
+            }
+            Self::TooLarge { codec, bytes_max } => {
+                write!(f, "the batch is stored with {codec} and is larger than {bytes_max} bytes then")
+            }
         }
     }
 }
@@ -148,11 +165,17 @@ impl From<DecodeError> for RefusedRecords {
 /// # Errors
 /// The records don't decompress within `bytes_limit`, don't decode, or one breaks a rule.
 pub fn check_records(batch: &BatchView<'_>, rules: &RecordRules, bytes_limit: usize) -> Result<(), RefusedRecords> {
-    let decoded = decode_records(batch, bytes_limit)?;
+    check_decoded(&decode_records(batch, bytes_limit)?, rules).map(drop)
+}
+
+/// The same of records that are decompressed already; gives their largest timestamp.
+pub(crate) fn check_decoded(decoded: &Decoded<'_>, rules: &RecordRules) -> Result<WallTime, RefusedRecords> {
+    let base_offset = decoded.header().base_offset;
+    let mut max_timestamp = NO_TIMESTAMP;
     for (index, record) in (0u32..).zip(decoded.records()) {
         let record = record.map_err(DecodeError::from)?;
         let refuse = |reason| Err(RefusedRecords::Record { index, reason });
-        if record.offset.0 != batch.base_offset().0.wrapping_add(i64::from(index)) {
+        if record.offset.0 != base_offset.0.wrapping_add(i64::from(index)) {
             return refuse(RefusalReason::OffsetDelta);
         }
         if rules.key_required && record.key.is_none() {
@@ -161,6 +184,7 @@ pub fn check_records(batch: &BatchView<'_>, rules: &RecordRules, bytes_limit: us
         if let Some(bounds) = rules.timestamps.filter(|bounds| !bounds.hold(record.timestamp)) {
             return refuse(RefusalReason::Timestamp { timestamp: record.timestamp, bounds });
         }
+        max_timestamp = max_timestamp.max(record.timestamp);
     }
-    Ok(())
+    Ok(max_timestamp)
 }

@@ -18,6 +18,7 @@
 //! | read records | [`decode_records`], then [`Decoded::records`] |
 //! | write records | [`BatchBuilder`] |
 //! | look into records | [`find_timestamp`], [`find_max_timestamp`], [`check_records`] |
+//! | store a batch with another codec | [`recompress`] |
 //! | choose a partition | [`partition_for_key`] |
 
 mod attributes;
@@ -30,6 +31,7 @@ mod header;
 mod partitioner;
 mod patch;
 mod produce;
+mod recompress;
 mod records;
 mod varint;
 
@@ -46,4 +48,5 @@ pub use header::{BatchError, BatchHeader, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAG
 pub use partitioner::{murmur2, partition_for_key};
 pub use patch::BatchMut;
 pub use produce::{InvalidBatch, ProduceLimits, RefusalKind, Sequences, Summary, validate_for_produce};
+pub use recompress::{RecompressLimits, Recompression, recompress};
 pub use records::{DecodeError, Decoded, Header, Headers, Record, RecordError, Records, decode_records};

@@ -1,6 +1,8 @@
 //! Snappy in the framing of snappy-java ("xerial"): an 8-byte mark, two versions, then blocks with their length before
 //! them. Some clients send a bare snappy block instead; both are read.
 
+use std::io::{self, Write};
+
 use snap::raw;
 
 use super::DecompressError;
@@ -45,23 +47,30 @@ fn append_block(block: &[u8], bytes_limit: usize, output: &mut Vec<u8>) -> Resul
     if size_bytes > bytes_limit - start {
         return Err(DecompressError::TooLarge { bytes_limit });
     }
-    output.resize(start + size_bytes, 0);
+    let end = start + size_bytes;
+    if end > output.capacity() {
+        // Doubled as a vector does by itself, but never past the limit.
+        let capacity = output.capacity().saturating_mul(2).clamp(end, bytes_limit);
+        output.reserve_exact(capacity - start);
+    }
+    output.resize(end, 0);
     let written = raw::Decoder::new().decompress(block, &mut output[start..]).map_err(|_| CORRUPT)?;
     if written == size_bytes { Ok(()) } else { Err(CORRUPT) }
 }
 
-pub(super) fn compress(input: &[u8], output: &mut Vec<u8>) {
-    output.extend_from_slice(&MARK);
-    output.extend_from_slice(&VERSION.to_be_bytes());
-    output.extend_from_slice(&VERSION.to_be_bytes());
+pub(super) fn compress(input: &[u8], output: &mut impl Write) -> io::Result<()> {
+    let mut preamble = [0; PREAMBLE_BYTES];
+    preamble[..8].copy_from_slice(&MARK);
+    preamble[8..12].copy_from_slice(&VERSION.to_be_bytes());
+    preamble[12..].copy_from_slice(&VERSION.to_be_bytes());
+    output.write_all(&preamble)?;
     let mut encoder = raw::Encoder::new();
+    let mut compressed = vec![0; raw::max_compress_len(BLOCK_BYTES.min(input.len()))];
     for block in input.chunks(BLOCK_BYTES) {
-        let length_at = output.len();
-        let start = length_at + 4;
-        output.resize(start + raw::max_compress_len(block.len()), 0);
-        let written = encoder.compress(block, &mut output[start..]).expect("the space is what snappy asks for");
+        let written = encoder.compress(block, &mut compressed).expect("the space is what snappy asks for");
         let length = i32::try_from(written).expect("a block of 32 KiB compresses to less than 2 GiB");
-        output[length_at..start].copy_from_slice(&length.to_be_bytes());
-        output.truncate(start + written);
+        output.write_all(&length.to_be_bytes())?;
+        output.write_all(&compressed[..written])?;
     }
+    Ok(())
 }

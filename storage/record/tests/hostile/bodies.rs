@@ -2,8 +2,9 @@
 
 use base::{LeaderEpoch, Offset, WallTime};
 use record::{
-    BatchMut, BatchView, Batches, DecodeError, ProduceLimits, RecordRules, check_records, crc_of, decode_records,
-    find_max_timestamp, find_timestamp, validate_for_produce,
+    BatchMut, BatchView, Batches, Compression, DecodeError, ProduceLimits, RecompressLimits, Recompression,
+    RecordRules, check_records, crc_of, decode_records, find_max_timestamp, find_timestamp, recompress,
+    validate_for_produce,
 };
 
 /// Expanding stops here, whatever the bytes claim.
@@ -80,6 +81,20 @@ fn look_into(batch: &BatchView<'_>) {
         assert_eq!(found.timestamp, batch.header().max_timestamp);
     }
     let _ = check_records(batch, &RecordRules { key_required: true, timestamps: None }, BYTES_LIMIT);
+    store_otherwise(batch);
+}
+
+/// Whatever is rebuilt is a sound batch within its bounds, with the same records.
+fn store_otherwise(batch: &BatchView<'_>) {
+    const BATCH_BYTES_MAX: usize = 1 << 14;
+    let to = Recompression { codec: Compression::ALL[batch.bytes().len() % Compression::ALL.len()], level: None };
+    let limits = RecompressLimits { records_bytes_max: BYTES_LIMIT, batch_bytes_max: BATCH_BYTES_MAX };
+    let Ok(rebuilt) = recompress(batch, to, &RecordRules::default(), &limits) else { return };
+    assert!(rebuilt.len() <= BATCH_BYTES_MAX);
+    let rebuilt = BatchView::parse(&rebuilt).expect("what is rebuilt is a batch");
+    assert!(rebuilt.has_valid_crc());
+    let (before, after) = (decode_records(batch, BYTES_LIMIT), decode_records(&rebuilt, BYTES_LIMIT));
+    assert_eq!(before.expect("read before").body(), after.expect("just written").body());
 }
 
 fn validate(bytes: &[u8]) {

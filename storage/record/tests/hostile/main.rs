@@ -3,7 +3,10 @@
 //! One test, since the allocator that counts is the whole process's.
 
 use base::{KIB, ProducerEpoch, ProducerId, Random, WallTime};
-use record::{BatchBuilder, BatchOptions, Compression, DecompressError, Header, ProducerStamp, decompress};
+use record::{
+    BatchBuilder, BatchOptions, BatchView, Compression, DecompressError, Header, ProducerStamp, RecompressLimits,
+    Recompression, RecordRules, decompress, recompress,
+};
 
 mod bodies;
 #[path = "../../../../fuzz/src/memory.rs"]
@@ -59,6 +62,26 @@ fn any_bytes_at_all() {
 /// Windows, tables and first buffers of a decoder (gzip takes the most, 80 KiB).
 const CODEC_STATE_BYTES: usize = 128 * KIB;
 
+/// 32 MiB in a small batch, to be stored with each codec: the memory is what the two limits allow.
+fn rebuilt_bombs(from: Compression, batch: &[u8]) {
+    const ALL_OF_IT: usize = 33 << 20;
+    let batch = BatchView::parse(batch).unwrap();
+    for codec in Compression::ALL {
+        let is_small_then = matches!(codec, Compression::Gzip | Compression::Zstd);
+        for (records_bytes_max, batch_bytes_max, fits) in
+            [(256 * KIB, ALL_OF_IT, false), (ALL_OF_IT, 64 * KIB, is_small_then), (ALL_OF_IT, ALL_OF_IT, true)]
+        {
+            let limits = RecompressLimits { records_bytes_max, batch_bytes_max };
+            let to = Recompression { codec, level: None };
+            let (done, peak) = memory::measured(|| recompress(&batch, to, &RecordRules::default(), &limits).map(drop));
+            assert_eq!(done.is_ok(), fits, "{from} to {codec} within {limits:?}: {done:?}");
+            let stored_bytes_max = if records_bytes_max == ALL_OF_IT { batch_bytes_max } else { 0 };
+            let allowed = 2 * records_bytes_max + 3 * stored_bytes_max + 4 * CODEC_STATE_BYTES;
+            assert!(peak <= allowed, "{from} to {codec}: {peak} bytes of memory within {limits:?}");
+        }
+    }
+}
+
 /// Inputs that claim, or make, far more than they are.
 fn bombs() {
     let zeros = vec![0; 32 << 20];
@@ -74,6 +97,7 @@ fn bombs() {
             peak <= 3 * bytes_limit + CODEC_STATE_BYTES,
             "{codec}: {peak} bytes of memory for a limit of {bytes_limit}"
         );
+        rebuilt_bombs(codec, &batch);
     }
     let check = |codec, input: &[u8], expected| {
         let bytes_limit = 1 << 30;
