@@ -234,7 +234,7 @@ async fn open_store(shard: &Shard, config: &NodeConfig, recovered: RecoveredShar
         },
         journal_file_bytes: config.journal_file_bytes(),
         journal_bytes_limit: config.journal_bytes,
-        // 40 % are for what is received; what is left, for commits, destage and checkpoints, must go to nobody else.
+        // 40 % are for what is received, or rebuilt of it; what is left, for commits, destage and checkpoints, must go to nobody else.
         tail_cache_bytes: part(config.memory_bytes / 4),
         tail_bytes_max: part(config.tail_bytes_max()),
         read_bytes_max: part(config.memory_bytes / 8),

@@ -14,5 +14,6 @@ pub mod message;
 pub mod node;
 pub mod observe;
 pub mod partition;
+pub mod record_work;
 pub mod reference;
 pub mod router;

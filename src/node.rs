@@ -21,6 +21,7 @@ use crate::connections::{Connections, GivenOut, Port};
 use crate::message::{FetchId, Message};
 use crate::observe::RequestMeters;
 use crate::partition::{FetchCancels, PartitionTable};
+use crate::record_work::RecordJobs;
 
 /// The accounts that a shard's CPU time is charged to.
 #[derive(Clone)]
@@ -59,6 +60,7 @@ pub struct Node {
     pub request_meters: RequestMeters,
     pub frame_memory: FrameMemory,
     pub answer_memory: AnswerMemory,
+    pub record_jobs: RecordJobs,
     /// Kept by the accepting shard.
     pub given_out: GivenOut,
     pub http_given_out: GivenOut,
@@ -86,6 +88,7 @@ impl Node {
         let accounts = Accounts::new(&shard);
         let frame_memory = FrameMemory::new(&shard);
         let answer_memory = AnswerMemory::new(config.answer_bytes_of_shard(mesh.shards()));
+        let record_jobs = RecordJobs::new(&shard, config.batch_bytes_max());
         let fetch_sessions = FetchSessions::new(shard.id(), config.fetch_sessions_max);
         Rc::new(Self {
             shard,
@@ -102,6 +105,7 @@ impl Node {
             request_meters: RequestMeters::default(),
             frame_memory,
             answer_memory,
+            record_jobs,
             given_out,
             http_given_out,
             accounts,

@@ -47,7 +47,7 @@ const POLLS_PER_GATHER: u32 = 8;
 const GATHER_INTERVAL: Duration = Duration::from_micros(100);
 
 /// What received bytes may take of the arena. They wait for all other uses of it, so they never get all of it.
-const RECEIVED_PERCENT: usize = 40;
+const RECEIVED_PERCENT: usize = 36;
 
 /// How a shard is set up.
 #[derive(Clone, Debug)]

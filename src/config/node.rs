@@ -174,8 +174,8 @@ impl NodeConfig {
         storage::batch_bytes_max(self.journal_file_bytes())
     }
 
-    /// What the log tails of all shards may have of the memory: 40 % of that are for what is received, an eighth for blocks read from
-    /// disk, and what is left for commits, destage and checkpoints, which give the others memory back and must not wait for them.
+    /// What the log tails of all shards may have of the memory: 40 % of that are for what is received or rebuilt of it, an eighth for
+    /// blocks read from disk, and what is left for commits, destage and checkpoints, which give the others memory back and must not wait for them.
     #[must_use]
     pub fn tail_bytes_max(&self) -> u64 {
         self.memory_bytes / 100 * 36

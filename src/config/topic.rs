@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use record::{Compression, Recompression};
 use storage::LogConfig;
 
 /// Which clock stamps a record (KIP-32).
@@ -23,6 +24,12 @@ pub struct TopicConfig {
     /// How far a record's time may lie after the broker's, in milliseconds.
     pub timestamp_after_max_ms: i64,
     pub max_message_bytes: i32,
+    /// How batches are stored; none: as their producers compressed them.
+    pub compression: Option<Compression>,
+    /// 1 to 9; −1 for the codec's default.
+    pub gzip_level: i32,
+    /// −131072 to 22.
+    pub zstd_level: i32,
     pub min_insync_replicas: i32,
     pub retention_ms: i64,
     pub retention_bytes: i64,
@@ -43,6 +50,9 @@ impl Default for TopicConfig {
             timestamp_before_max_ms: i64::MAX,
             timestamp_after_max_ms: 3_600_000,
             max_message_bytes: 1_048_588,
+            compression: None,
+            gzip_level: -1,
+            zstd_level: 3,
             min_insync_replicas: 1,
             retention_ms: 604_800_000,
             retention_bytes: -1,
@@ -81,6 +91,14 @@ enum Kind {
         set: fn(&mut TopicConfig, i64),
         get: fn(&TopicConfig) -> i64,
     },
+    /// The level of a codec; `bounds` says in words what `is_valid` asks for.
+    Level {
+        is_valid: fn(i32) -> bool,
+        bounds: &'static str,
+        set: fn(&mut TopicConfig, i32),
+        get: fn(&TopicConfig) -> i32,
+    },
+    Compression,
     Timestamp,
     /// Only this value is served; the reason tells why another is refused.
     Only {
@@ -135,7 +153,7 @@ macro_rules! settings {
 }
 
 const NO_COMPACTION: &str = "compaction is not served yet; only cleanup.policy=delete is";
-const NO_RECOMPRESSION: &str = "recompression is not served yet; batches stay as the producer sent them";
+const NO_LZ4_LEVELS: &str = "lz4 is served with its fast compressor only, which is what Kafka takes for 9, its default";
 const NO_UNCLEAN: &str = "an unclean election would lose acknowledged records";
 const NO_PREALLOCATION: &str = "segments are always allocated in growing steps";
 
@@ -144,9 +162,27 @@ pub const SETTINGS: &[Setting] = settings! {
     "cleanup.policy", Some("log.cleanup.policy"),
         Kind::Only { value: "delete", value_type: ValueType::List, reason: NO_COMPACTION },
         "What becomes of old segments: \"delete\" drops them by retention.";
-    "compression.type", Some("compression.type"),
-        Kind::Only { value: "producer", value_type: ValueType::String, reason: NO_RECOMPRESSION },
-        "The compression of stored batches; \"producer\" keeps what the producer chose.";
+    "compression.gzip.level", Some("compression.gzip.level"),
+        Kind::Level {
+            is_valid: |level| level == -1 || (1..=9).contains(&level),
+            bounds: "Value must be between 1 and 9 or equal to -1",
+            set: |config, level| config.gzip_level = level,
+            get: |config| config.gzip_level,
+        },
+        "How hard batches are compressed that compression.type=gzip rebuilds, from 1 to 9; -1 for the codec's default.";
+    "compression.lz4.level", Some("compression.lz4.level"),
+        Kind::Only { value: "9", value_type: ValueType::Int, reason: NO_LZ4_LEVELS },
+        "How hard batches are compressed that compression.type=lz4 rebuilds: always 9, which is lz4's fast compressor.";
+    "compression.type", Some("compression.type"), Kind::Compression,
+        "How batches are stored: uncompressed, gzip, snappy, lz4 or zstd; \"producer\" keeps what the producer chose.";
+    "compression.zstd.level", Some("compression.zstd.level"),
+        Kind::Level {
+            is_valid: |level| (-131_072..=22).contains(&level),
+            bounds: "Value must be between -131072 and 22",
+            set: |config, level| config.zstd_level = level,
+            get: |config| config.zstd_level,
+        },
+        "How hard batches are compressed that compression.type=zstd rebuilds, from -131072 to 22.";
     "file.delete.delay.ms", Some("log.segment.delete.delay.ms"), long!(file_delete_delay_ms, 0),
         "How long the files of a dropped segment stay in the trash.";
     "flush.messages", Some("log.flush.interval.messages"), Kind::AlwaysHolds { default: "9223372036854775807" },
@@ -214,9 +250,9 @@ impl Setting {
     #[must_use]
     pub fn value_type(&self) -> ValueType {
         match self.kind {
-            Kind::Int { .. } => ValueType::Int,
+            Kind::Int { .. } | Kind::Level { .. } => ValueType::Int,
             Kind::Long { .. } | Kind::AlwaysHolds { .. } => ValueType::Long,
-            Kind::Timestamp => ValueType::String,
+            Kind::Compression | Kind::Timestamp => ValueType::String,
             Kind::Only { value_type, .. } => value_type,
         }
     }
@@ -230,8 +266,9 @@ impl Setting {
     #[must_use]
     pub fn value(&self, config: &TopicConfig) -> String {
         match self.kind {
-            Kind::Int { get, .. } => get(config).to_string(),
+            Kind::Int { get, .. } | Kind::Level { get, .. } => get(config).to_string(),
             Kind::Long { get, .. } => get(config).to_string(),
+            Kind::Compression => compression_name(config.compression).to_owned(),
             Kind::Timestamp => match config.timestamp_type {
                 TimestampType::CreateTime => "CreateTime".to_owned(),
                 TimestampType::LogAppendTime => "LogAppendTime".to_owned(),
@@ -239,6 +276,25 @@ impl Setting {
             Kind::Only { value, .. } => value.to_owned(),
             Kind::AlwaysHolds { default } => default.to_owned(),
         }
+    }
+}
+
+/// What `compression.type` may be, in Kafka's order.
+const COMPRESSIONS: [Option<Compression>; 6] = [
+    Some(Compression::None),
+    Some(Compression::Zstd),
+    Some(Compression::Lz4),
+    Some(Compression::Snappy),
+    Some(Compression::Gzip),
+    None,
+];
+
+/// Its name as a value of `compression.type`, where no compression is not called "none" as in a producer.
+fn compression_name(compression: Option<Compression>) -> &'static str {
+    match compression {
+        None => "producer",
+        Some(Compression::None) => "uncompressed",
+        Some(codec) => codec.name(),
     }
 }
 
@@ -281,6 +337,20 @@ impl TopicConfig {
             Kind::AlwaysHolds { .. } => {
                 number::<i64>(name, value, 0)?;
             }
+            Kind::Level { is_valid, bounds, set, .. } => {
+                let level = number(name, value, i32::MIN)?;
+                if !is_valid(level) {
+                    return Err(invalid(name, value, bounds));
+                }
+                set(self, level);
+            }
+            Kind::Compression => {
+                let found = COMPRESSIONS.iter().find(|compression| compression_name(**compression) == value);
+                self.compression = *found.ok_or_else(|| {
+                    let names = COMPRESSIONS.map(compression_name).join(", ");
+                    invalid(name, value, &format!("String must be one of: {names}"))
+                })?;
+            }
             Kind::Timestamp => {
                 self.timestamp_type = match value {
                     "CreateTime" => TimestampType::CreateTime,
@@ -295,6 +365,19 @@ impl TopicConfig {
             }
         }
         Ok(())
+    }
+
+    /// What becomes of batches that have another codec; none: they are stored as sent.
+    #[must_use]
+    pub fn recompression(&self) -> Option<Recompression> {
+        self.compression.map(|codec| {
+            let level = match codec {
+                Compression::Gzip if self.gzip_level > 0 => Some(self.gzip_level),
+                Compression::Zstd => Some(self.zstd_level),
+                _ => None,
+            };
+            Recompression { codec, level }
+        })
     }
 
     /// What the log of one of `partitions` partitions is told. `producer_expiration_ms` is the node's.
@@ -342,6 +425,8 @@ fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy>(
 
 #[cfg(test)]
 mod tests {
+    use record::Compression;
+
     use super::{SETTINGS, TopicConfig};
 
     fn check(given: &[(&str, &str)]) -> Result<TopicConfig, String> {
@@ -359,11 +444,40 @@ mod tests {
             ("segment.bytes", "x", "whole number"),
             ("segment.bytes", "99999999999", "in range"),
             ("message.timestamp.type", "createtime", "one of"),
+            ("compression.type", "none", "one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
+            ("compression.type", "GZIP", "one of"),
+            ("compression.gzip.level", "0", "between 1 and 9 or equal to -1"),
+            ("compression.gzip.level", "10", "between 1 and 9"),
+            ("compression.gzip.level", "fast", "whole number"),
+            ("compression.zstd.level", "23", "between -131072 and 22"),
+            ("compression.zstd.level", "-131073", "between -131072 and 22"),
+            ("compression.lz4.level", "10", "fast compressor only"),
             ("min.compaction.lag.ms", "1", "not served"),
             ("no.such.setting", "1", "Unknown topic config name"),
         ] {
             let refused = check(&[(name, value)]).unwrap_err();
             assert!(refused.contains(word), "{name}={value}: {refused}");
+        }
+    }
+
+    #[test]
+    fn how_batches_are_stored() {
+        let check = |given: &[(&str, &str)], expected: Option<(Compression, Option<i32>)>| {
+            let recompression = check(given).unwrap().recompression();
+            assert_eq!(recompression.map(|to| (to.codec, to.level)), expected, "{given:?}");
+        };
+        check(&[], None);
+        check(&[("compression.type", "producer"), ("compression.gzip.level", "9")], None);
+        check(&[("compression.type", "uncompressed")], Some((Compression::None, None)));
+        check(&[("compression.type", "snappy")], Some((Compression::Snappy, None)));
+        check(&[("compression.type", "lz4"), ("compression.lz4.level", "9")], Some((Compression::Lz4, None)));
+        check(&[("compression.type", "gzip")], Some((Compression::Gzip, None)));
+        check(&[("compression.type", "gzip"), ("compression.gzip.level", "1")], Some((Compression::Gzip, Some(1))));
+        check(&[("compression.type", "zstd")], Some((Compression::Zstd, Some(3))));
+        check(&[("compression.type", "zstd"), ("compression.zstd.level", "-5")], Some((Compression::Zstd, Some(-5))));
+        for name in ["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"] {
+            let config = TopicConfig::from_settings([("compression.type", name)]).unwrap();
+            assert_eq!(config.describe()["compression.type"], name);
         }
     }
 

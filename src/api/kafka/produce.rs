@@ -2,16 +2,16 @@
 //!
 //! The first stage ends when every batch has its place in its partition's order, so that a connection's requests cannot overtake each other;
 //! what is awaited after it is durability only. The frame is let go at the end of the first stage: its memory, still in the cache, is the
-//! next frame's.
+//! next frame's. Few batches need a look at their records, or another codec: see [`crate::record_work`].
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use base::{Instant, PartitionIndex, Uuid};
 use net::{OnClose, Reply, Started};
-use record::{BatchView, ProduceLimits, RecordRules, Summary, TimestampBounds};
+use record::{ProduceLimits, TimestampBounds};
 use shard::Slice;
 use storage::LogId;
 use wire::messages::produce::{
@@ -23,9 +23,11 @@ use wire::{Array, ErrorCode};
 use super::context::{Asker, Context, Refusal};
 use super::{errors, produce_legacy};
 use crate::cluster::{Topic, View};
-use crate::config::{TimestampType, TopicConfig};
+use crate::config::TimestampType;
 use crate::message::{Acks, BatchTask, Produced};
+use crate::node::Node;
 use crate::observe::ns_since;
+use crate::record_work::RecordWork;
 use crate::router;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
@@ -39,7 +41,7 @@ pub fn start(context: Rc<Context>) -> Boxed<Result<Started, Refusal>> {
         if context.version < 3 {
             return produce_legacy::unsupported(&context).map(Started::Done);
         }
-        let (acks, deadline, tasks, plan) = {
+        let (acks, timeout, checked, plan) = {
             let request: ProduceRequest<'_> = context.decode()?;
             let acks = match request.acks {
                 0 => Ok(Acks::None),
@@ -49,18 +51,21 @@ pub fn start(context: Rc<Context>) -> Boxed<Result<Started, Refusal>> {
             };
             // Transactions are not served yet: refused, never appended outside one.
             let acks = if request.transactional_id.is_some() { Err(ErrorCode::InvalidRequest) } else { acks };
-            let timeout_ms = u64::try_from(request.timeout_ms).unwrap_or(0);
-            let deadline = context.started + Duration::from_millis(timeout_ms);
-            let (tasks, plan) = check(&context, &request, acks.err());
-            (acks.unwrap_or(Acks::All), deadline, tasks, plan)
+            let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
+            let (checked, plan) = check(&context, &request, acks.err());
+            (acks.unwrap_or(Acks::All), timeout, checked, plan)
         };
         let asker = context.asker();
-        let checked = asker.node.shard.now();
-        asker.node.request_meters.produce_check_ns.record(ns_since(asker.started, checked));
-        let produced = router::produce(&context.node, acks, deadline, tasks).await;
+        let checked_at = asker.node.shard.now();
+        asker.node.request_meters.produce_check_ns.record(ns_since(asker.started, checked_at));
+        let produced = if checked.work.is_empty() {
+            append(&asker.node, acks, timeout, checked.tasks).await
+        } else {
+            Box::pin(work_and_append(&asker.node, acks, timeout, checked)).await
+        };
         drop(context);
         let placed = asker.node.shard.now();
-        asker.node.request_meters.produce_place_ns.record(ns_since(checked, placed));
+        asker.node.request_meters.produce_place_ns.record(ns_since(checked_at, placed));
         let reply: Boxed<Reply> = Box::pin(async move {
             let outcomes = merge(plan, produced.await);
             count(&asker, placed, &outcomes);
@@ -82,9 +87,17 @@ struct TopicOutcome<T> {
 /// Refused here, or the next of the tasks.
 type Plan = Vec<TopicOutcome<Option<Produced>>>;
 
-fn check(context: &Context, request: &ProduceRequest<'_>, refuse: Option<ErrorCode>) -> (Vec<BatchTask<Slice>>, Plan) {
+/// The batches of a request that are good, as far as their headers tell.
+#[derive(Default)]
+struct Checked {
+    tasks: Vec<BatchTask<Slice>>,
+    /// By the index of its task, what has to be done with a batch first.
+    work: Vec<(usize, RecordWork)>,
+}
+
+fn check(context: &Context, request: &ProduceRequest<'_>, refuse: Option<ErrorCode>) -> (Checked, Plan) {
     let view = context.node.view();
-    let mut tasks = Vec::new();
+    let mut checked = Checked::default();
     let mut plan = Vec::new();
     for topic in &request.topic_data {
         let found = match refuse {
@@ -96,8 +109,11 @@ fn check(context: &Context, request: &ProduceRequest<'_>, refuse: Option<ErrorCo
             if !found.has(partition.index) {
                 return Err(Produced::failed(ErrorCode::UnknownTopicOrPartition, None));
             }
-            let batch = check_batch(context, found, partition.records.bytes().unwrap_or_default())?;
-            tasks.push(BatchTask { log: LogId { topic_id: found.id, partition: partition.index }, batch });
+            let (batch, work) = check_batch(context, found, partition.records.bytes().unwrap_or_default())?;
+            if let Some(work) = work {
+                checked.work.push((checked.tasks.len(), work));
+            }
+            checked.tasks.push(BatchTask { log: LogId { topic_id: found.id, partition: partition.index }, batch });
             Ok(())
         };
         let partitions = (&topic.partition_data)
@@ -106,7 +122,7 @@ fn check(context: &Context, request: &ProduceRequest<'_>, refuse: Option<ErrorCo
             .collect();
         plan.push(TopicOutcome { name: topic.name.into(), id: topic.topic_id, partitions });
     }
-    (tasks, plan)
+    (checked, plan)
 }
 
 fn resolve<'v>(view: &'v View, topic: &TopicProduceData<'_>, version: i16) -> Result<&'v Topic, ErrorCode> {
@@ -117,8 +133,8 @@ fn resolve<'v>(view: &'v View, topic: &TopicProduceData<'_>, version: i16) -> Re
     }
 }
 
-/// Everything that can be told from the batch and the topic's settings.
-fn check_batch(context: &Context, topic: &Topic, bytes: &[u8]) -> Result<Slice, Produced> {
+/// Everything that can be told from the batch's header and the topic's settings, and the work on its records that is left to do.
+fn check_batch(context: &Context, topic: &Topic, bytes: &[u8]) -> Result<(Slice, Option<RecordWork>), Produced> {
     let config = &topic.config;
     let limits = ProduceLimits {
         message_bytes_max: usize::try_from(config.max_message_bytes).unwrap_or(0),
@@ -126,41 +142,62 @@ fn check_batch(context: &Context, topic: &Topic, bytes: &[u8]) -> Result<Slice, 
     };
     let summary = record::validate_for_produce(bytes, &limits)
         .map_err(|error| Produced::failed(errors::invalid_batch(&error), Some(error.to_string())))?;
-    if summary.header.attributes.is_transactional() {
+    let header = &summary.header;
+    if header.attributes.is_transactional() {
         return Err(Produced::failed(ErrorCode::InvalidRequest, Some("transactions are not served yet".to_owned())));
     }
-    if config.timestamp_type == TimestampType::CreateTime {
-        check_timestamps(context, config, &summary, bytes)?;
+    let bounds = (config.timestamp_type == TimestampType::CreateTime).then(|| TimestampBounds {
+        now: context.node.shard.wall(),
+        before_ms_max: config.timestamp_before_max_ms,
+        after_ms_max: config.timestamp_after_max_ms,
+    });
+    if bounds.is_some_and(|bounds| !bounds.hold(header.max_timestamp)) {
+        let reason = format!("the batch's largest timestamp {} is out of bounds", header.max_timestamp);
+        return Err(Produced::failed(ErrorCode::InvalidTimestamp, Some(reason)));
     }
     let meters = &context.node.request_meters;
     meters.produced_batches.add(1);
     meters.produced_records.add(u64::from(summary.record_count));
     meters.produced_bytes.add(bytes.len() as u64);
-    Ok(context.share(bytes))
+    Ok((context.share(bytes), RecordWork::needed(config, header, bounds)))
 }
 
-/// The most bytes that the records of one batch may decompress to where their timestamps must be looked at.
-const DECODED_BYTES_LIMIT: usize = 64 << 20;
-
-/// Holds the batch to the topic's bounds. The header tells the largest timestamp; only a bound on the past needs the records.
-fn check_timestamps(context: &Context, config: &TopicConfig, summary: &Summary, bytes: &[u8]) -> Result<(), Produced> {
-    let bounds = TimestampBounds {
-        now: context.node.shard.wall(),
-        before_ms_max: config.timestamp_before_max_ms,
-        after_ms_max: config.timestamp_after_max_ms,
-    };
-    if !bounds.hold(summary.header.max_timestamp) {
-        let reason = format!("the batch's largest timestamp {} is out of bounds", summary.header.max_timestamp);
-        return Err(Produced::failed(ErrorCode::InvalidTimestamp, Some(reason)));
+/// The same, with work on the records of some batches before. Each of these goes to its log before the next one is worked on, so that a
+/// request holds memory for one rebuilt batch at most; the batches between them go together. All in the order of the request.
+async fn work_and_append(
+    node: &Rc<Node>,
+    acks: Acks,
+    timeout: Duration,
+    Checked { tasks, work }: Checked,
+) -> Boxed<Vec<Produced>> {
+    let mut tasks = tasks.into_iter().enumerate().peekable();
+    let mut parts: Vec<Boxed<Vec<Produced>>> = Vec::new();
+    for (index, work) in work {
+        let as_sent: Vec<_> =
+            std::iter::from_fn(|| tasks.next_if(|(at, _)| *at < index)).map(|(_, task)| task).collect();
+        if !as_sent.is_empty() {
+            parts.push(append(node, acks, timeout, as_sent).await);
+        }
+        let (_, BatchTask { log, batch }) = tasks.next().expect("work is on a task");
+        parts.push(match work.run(node, batch).await {
+            Ok(batch) => append(node, acks, timeout, vec![BatchTask { log, batch }]).await,
+            Err(error) => {
+                let refused = Produced::failed(errors::refused_records(&error), Some(error.to_string()));
+                Box::pin(ready(vec![refused]))
+            }
+        });
     }
-    if config.timestamp_before_max_ms == i64::MAX {
-        return Ok(());
+    let as_sent: Vec<_> = tasks.map(|(_, task)| task).collect();
+    if !as_sent.is_empty() {
+        parts.push(append(node, acks, timeout, as_sent).await);
     }
-    let batch = BatchView::parse(bytes)
-        .map_err(|error| Produced::failed(ErrorCode::CorruptMessage, Some(error.to_string())))?;
-    let rules = RecordRules { timestamps: Some(bounds), key_required: false };
-    record::check_records(&batch, &rules, DECODED_BYTES_LIMIT)
-        .map_err(|error| Produced::failed(errors::refused_records(&error), Some(error.to_string())))
+    Box::pin(async move {
+        let mut produced = Vec::new();
+        for part in parts {
+            produced.extend(part.await);
+        }
+        produced
+    })
 }
 
 fn merge(plan: Plan, produced: Vec<Produced>) -> Vec<TopicOutcome<Produced>> {
