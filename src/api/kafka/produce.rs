@@ -162,6 +162,11 @@ fn check_batch(context: &Context, topic: &Topic, bytes: &[u8]) -> Result<(Slice,
     Ok((context.share(bytes), RecordWork::needed(config, header, bounds)))
 }
 
+/// Gives the batches their places. The timeout is one for their being held, and begins here.
+async fn append(node: &Rc<Node>, acks: Acks, timeout: Duration, tasks: Vec<BatchTask<Slice>>) -> Boxed<Vec<Produced>> {
+    router::produce(node, acks, node.shard.now() + timeout, tasks).await
+}
+
 /// The same, with work on the records of some batches before. Each of these goes to its log before the next one is worked on, so that a
 /// request holds memory for one rebuilt batch at most; the batches between them go together. All in the order of the request.
 async fn work_and_append(

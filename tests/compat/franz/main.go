@@ -323,6 +323,7 @@ func main() {
 		check{"producer ids, raw", rawProducerIDs},
 		check{"32 connections, any partition from each", manyConnections},
 	)
+	checks = append(checks, recompressionChecks()...)
 	if len(os.Args) > 1 && os.Args[1] == "cross" {
 		checks = crossChecks()
 	}
