@@ -1,12 +1,17 @@
 //! Record batches as the judge sees them: made from a few numbers, told apart by a hash, read with eyes of its own.
 //!
 //! The judge does not read batches with the code under test: positions in the header are written down here once more, from
-//! Kafka's description of magic 2.
+//! Kafka's description of magic 2. Only the codecs and the checksum are the library's own, which tests hold against another
+//! implementation.
+
+use std::borrow::Cow;
 
 use base::{LeaderEpoch, ProducerEpoch, ProducerId, WallTime};
-use record::{BatchBuilder, BatchOptions, ProducerStamp};
+use record::{BatchBuilder, BatchOptions, Compression, ProducerStamp, crc_of, decompress};
 
 const HEADER_BYTES: usize = 61;
+/// No batch here has so many bytes of records.
+const RECORDS_BYTES_MAX: usize = 4 << 20;
 
 /// An idempotent producer's stamp on one batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -25,7 +30,9 @@ pub struct Mark {
     /// The epoch of the leader that put it there.
     pub epoch: i32,
     pub stamp: Option<Stamp>,
-    /// A hash over what no broker may change: all bytes behind offset, length and epoch.
+    /// How it is stored, as the header numbers it.
+    pub codec: u8,
+    /// A hash over what no broker may change: all bytes behind offset, length and epoch of the batch without compression.
     pub content: u64,
 }
 
@@ -49,12 +56,17 @@ pub struct Recipe {
 impl Recipe {
     /// The batch as a client sends it: offset 0, no epoch.
     pub fn build(&self) -> Vec<u8> {
+        self.build_with(Compression::None)
+    }
+
+    /// The same, compressed.
+    pub fn build_with(&self, compression: Compression) -> Vec<u8> {
         let producer = self.stamp.map(|stamp| ProducerStamp {
             producer_id: ProducerId(stamp.producer),
             producer_epoch: ProducerEpoch(stamp.epoch),
             base_sequence: stamp.sequence,
         });
-        let mut builder = BatchBuilder::new(BatchOptions { producer, ..BatchOptions::default() });
+        let mut builder = BatchBuilder::new(BatchOptions { producer, compression, ..BatchOptions::default() });
         let mut value = vec![0; self.value_bytes as usize];
         for record in 0..self.records {
             fill(&mut value, self.tag.wrapping_add(u64::from(record)));
@@ -77,11 +89,11 @@ pub fn placed(sent: &[u8], base: i64, epoch: LeaderEpoch) -> Mark {
     let mut bytes = sent.to_vec();
     bytes[..8].copy_from_slice(&base.to_be_bytes());
     bytes[12..16].copy_from_slice(&epoch.0.to_be_bytes());
-    mark(&bytes)
+    mark(&bytes).expect("a client's own batch is sound")
 }
 
-/// Reads the head of one whole batch.
-fn mark(bytes: &[u8]) -> Mark {
+/// Reads one whole batch.
+fn mark(bytes: &[u8]) -> Result<Mark, String> {
     let base = i64::from_be_bytes(field(bytes, 0));
     let producer = i64::from_be_bytes(field(bytes, 43));
     let stamp = (producer >= 0).then(|| Stamp {
@@ -91,12 +103,34 @@ fn mark(bytes: &[u8]) -> Mark {
     });
     let last = base + i64::from(i32::from_be_bytes(field(bytes, 23)));
     let epoch = i32::from_be_bytes(field(bytes, 12));
-    Mark { base, last, bytes: bytes.len() as u32, epoch, stamp, content: content(bytes) }
+    let content = hash(&plain(bytes)?[16..]);
+    Ok(Mark { base, last, bytes: bytes.len() as u32, epoch, stamp, codec: codec(bytes), content })
 }
 
 /// See [`Mark::content`].
 pub fn content(batch: &[u8]) -> u64 {
-    hash(&batch[16..])
+    hash(&plain(batch).expect("a client's own batch is sound")[16..])
+}
+
+fn codec(batch: &[u8]) -> u8 {
+    batch[22] & 7
+}
+
+/// The batch as it would be without compression.
+fn plain(batch: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+    let codec = match codec(batch) {
+        0 => return Ok(Cow::Borrowed(batch)),
+        code => Compression::from_code(code).ok_or_else(|| format!("a batch with codec {code}"))?,
+    };
+    if crc_of(batch) != u32::from_be_bytes(field(batch, 17)) {
+        return Err(format!("a batch with {codec} whose checksum is wrong"));
+    }
+    let records = decompress(codec, &batch[HEADER_BYTES..], RECORDS_BYTES_MAX).map_err(|error| error.to_string())?;
+    let mut plain = [&batch[..HEADER_BYTES], &records].concat();
+    plain[22] &= !7;
+    let crc = crc_of(&plain);
+    plain[17..21].copy_from_slice(&crc.to_be_bytes());
+    Ok(Cow::Owned(plain))
 }
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -119,7 +153,7 @@ pub fn split(mut bytes: &[u8]) -> Result<Vec<Mark>, String> {
         if bytes[16] != 2 {
             return Err(format!("a batch of magic {}", bytes[16]));
         }
-        marks.push(mark(&bytes[..len]));
+        marks.push(mark(&bytes[..len])?);
         bytes = &bytes[len..];
     }
     Ok(marks)
@@ -159,5 +193,19 @@ mod tests {
         run[12..16].copy_from_slice(&4i32.to_be_bytes());
         assert_eq!(split(&run), Ok(vec![first]));
         assert!(split(&run[..run.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn compression_leaves_the_content() {
+        let recipe = Recipe { tag: 1, records: 3, value_bytes: 100, stamp: None, timestamp: WallTime(5) };
+        for codec in Compression::ALL {
+            let mut sent = recipe.build_with(codec);
+            assert_eq!(content(&sent), content(&recipe.build()), "{codec}");
+            let mark = placed(&sent, 7, LeaderEpoch(0));
+            assert_eq!((mark.codec, mark.bytes as usize), (codec as u8, sent.len()));
+            let last = sent.len() - 1;
+            sent[last] ^= 1;
+            assert_eq!(split(&sent).is_err(), codec != Compression::None, "{codec}: a flipped bit");
+        }
     }
 }

@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     fn mark(base: i64, tag: u64) -> Mark {
-        Mark { base, last: base + 1, bytes: 100, epoch: 0, stamp: None, content: tag }
+        Mark { base, last: base + 1, bytes: 100, epoch: 0, stamp: None, codec: 0, content: tag }
     }
 
     /// Appends 0, 2, 4; cuts at 2; appends another 2. Acknowledged up to `acknowledged` changes.

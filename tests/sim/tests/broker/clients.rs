@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base::{BrokerId, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Uuid};
 use client::{Connection, ConnectionOptions, Error, Sending};
+use record::Compression;
 use shard::Shard;
 use sim::batches::{Recipe, Stamp, placed, split};
 use wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig};
@@ -36,6 +37,7 @@ pub struct Client {
 /// A batch on its way.
 struct Sent {
     recipe: Recipe,
+    codec: Compression,
     bytes: Vec<u8>,
 }
 
@@ -154,9 +156,10 @@ impl Client {
             let timestamp = self.shard.wall();
             let recipe = Recipe { tag: model.tag(), records, value_bytes, stamp: Some(*stamp), timestamp };
             stamp.sequence += records as i32;
-            let bytes = recipe.build();
+            let codec = Model::codec_of(recipe.tag);
+            let bytes = recipe.build_with(codec);
             model.topics[topic].partitions[partition].send(&bytes);
-            unanswered.push_back(Sent { recipe, bytes });
+            unanswered.push_back(Sent { recipe, codec, bytes });
         }
         true
     }
@@ -227,6 +230,7 @@ impl Client {
         if let Err(why) = model.topics[topic].partitions[partition].acknowledge(mark) {
             model.fail(format!("{name}-{partition}: {why} ({:?})", sent.recipe));
         }
+        model.note_stored(topic, sent.codec, sent.bytes.len());
     }
 
     /// The first of the batches in flight was refused.
@@ -301,6 +305,7 @@ impl Client {
         }
         let name = model.topics[topic].name.clone();
         let read = split(&records).and_then(|marks| {
+            model.check_codecs(topic, &marks)?;
             let next = model.topics[topic].partitions[partition].read(from, &marks)?;
             if next > high_watermark && next > from {
                 return Err(format!("a fetch from {from} gave what lies above the high watermark {high_watermark}"));
@@ -386,12 +391,16 @@ impl Client {
 
     /// `false` when nobody knows whether it was done.
     async fn create(&self, connection: &Connection) -> bool {
-        let (index, name, partitions) = {
+        let (index, name, partitions, compression) = {
             let mut model = self.model.borrow_mut();
             let index = model.new_topic();
-            (index, model.topics[index].name.clone(), model.topics[index].partitions.len())
+            let topic = &model.topics[index];
+            (index, topic.name.clone(), topic.partitions.len(), topic.compression)
         };
-        let configs = [CreatableTopicConfig { name: "segment.bytes", value: Some("1048576") }];
+        let configs = [
+            CreatableTopicConfig { name: "segment.bytes", value: Some("1048576") },
+            CreatableTopicConfig { name: "compression.type", value: Some(compression) },
+        ];
         let topics = [CreatableTopic {
             name: &name,
             num_partitions: partitions as i32,

@@ -51,6 +51,9 @@ const MUST_MEET: &[&str] = &[
     "partitioned network",
     "produce pipelined",
     "produce sent again",
+    "batch kept in a topic of its codec",
+    "small batch stored with another codec",
+    "large batch stored with another codec",
     "topic deleted",
     "topic created again under its name",
     "records read",
@@ -299,6 +302,8 @@ async fn check_all(client: &Client, restarted: bool) -> Result<(), String> {
                 }
                 found.extend(marks);
             }
+            let stored = client.model.borrow_mut().check_codecs(index, &found);
+            stored.map_err(|why| format!("{name}-{partition} after a restart: {why}"))?;
             let checked = client.model.borrow_mut().topics[index].partitions[partition].check_all(0, at, &found);
             checked.map_err(|why| format!("{name}-{partition} after a restart: {why}"))?;
         }

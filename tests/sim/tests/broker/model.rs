@@ -1,6 +1,8 @@
 //! What the clients of the simulated broker know: topics, what they sent, what they were told. It outlives every crash.
 
 use base::{Random, Uuid};
+use record::Compression;
+use sim::batches::Mark;
 use sim::faults::Register;
 use sim::ledger::Ledger;
 
@@ -15,8 +17,22 @@ pub enum Life {
     Gone,
 }
 
+/// The values of `compression.type` with what the header of a stored batch then says; none: as it was sent.
+const COMPRESSIONS: [(&str, Option<Compression>); 6] = [
+    ("zstd", Some(Compression::Zstd)),
+    ("uncompressed", Some(Compression::None)),
+    ("producer", None),
+    ("lz4", Some(Compression::Lz4)),
+    ("gzip", Some(Compression::Gzip)),
+    ("snappy", Some(Compression::Snappy)),
+];
+
 pub struct Topic {
     pub name: String,
+    /// Its `compression.type`.
+    pub compression: &'static str,
+    /// The codec that all its batches are stored with, if it has one of its own.
+    pub stored_with: Option<Compression>,
     /// Known once an answer or the broker's metadata told it.
     pub id: Option<Uuid>,
     pub life: Life,
@@ -96,8 +112,38 @@ impl Model {
             }
         };
         let partitions = vec![Ledger::default(); 1 + self.random.below(4) as usize];
-        self.topics.push(Topic { name, id: None, life: Life::Creating, partitions });
+        // Every other topic keeps batches as they are sent; the rest go through what there is.
+        let (compression, stored_with) = match self.topics.len() {
+            index if index % 2 == 0 => COMPRESSIONS[index / 2 % COMPRESSIONS.len()],
+            _ => ("producer", None),
+        };
+        self.topics.push(Topic { name, compression, stored_with, id: None, life: Life::Creating, partitions });
         self.topics.len() - 1
+    }
+
+    /// The codec that a client compresses the batch of this tag with: each in turn, and half of them with none.
+    pub fn codec_of(tag: u64) -> Compression {
+        let turn = (tag >> 8) as usize;
+        if turn % 2 == 0 { Compression::None } else { Compression::ALL[turn / 2 % Compression::ALL.len()] }
+    }
+
+    /// Batches that a read of a topic gave are stored with the topic's codec.
+    pub fn check_codecs(&mut self, topic: usize, found: &[Mark]) -> Result<(), String> {
+        let Some(codec) = self.topics[topic].stored_with else { return Ok(()) };
+        match found.iter().find(|mark| mark.codec != codec as u8) {
+            Some(other) => Err(format!("{other:?} is not stored with {codec}")),
+            None => Ok(()),
+        }
+    }
+
+    /// A batch was taken: notes what had to be done for that.
+    pub fn note_stored(&mut self, topic: usize, sent_with: Compression, bytes: usize) {
+        let Some(codec) = self.topics[topic].stored_with else { return };
+        self.register.hit(match (codec == sent_with, bytes > 64 << 10) {
+            (true, _) => "batch kept in a topic of its codec",
+            (false, false) => "small batch stored with another codec",
+            (false, true) => "large batch stored with another codec",
+        });
     }
 
     /// A live topic with an id, and one of its partitions.
