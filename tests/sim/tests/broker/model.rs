@@ -124,7 +124,7 @@ impl Model {
     /// The codec that a client compresses the batch of this tag with: each in turn, and half of them with none.
     pub fn codec_of(tag: u64) -> Compression {
         let turn = (tag >> 8) as usize;
-        if turn % 2 == 0 { Compression::None } else { Compression::ALL[turn / 2 % Compression::ALL.len()] }
+        if turn.is_multiple_of(2) { Compression::None } else { Compression::ALL[turn / 2 % Compression::ALL.len()] }
     }
 
     /// Batches that a read of a topic gave are stored with the topic's codec.
