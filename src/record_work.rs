@@ -17,7 +17,8 @@ use shard::{Arena, Shard, Slice};
 use crate::config::TopicConfig;
 use crate::node::Node;
 
-/// Up to so many bytes of records, both as sent and expanded, are worked on in place: under a millisecond with a quick codec.
+/// Up to so many bytes of records, both as sent and expanded, are worked on in place: a millisecond or two when gzip compresses them, a
+/// fraction of one with any other codec.
 const INLINE_BYTES_MAX: usize = 64 << 10;
 /// The most bytes that the records of one batch may expand to where they must be looked at.
 const RECORDS_BYTES_MAX: usize = 64 << 20;
@@ -127,5 +128,66 @@ impl RecordWork {
                 recompress(&batch, to, &self.rules, &limits).map(Some)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::WallTime;
+    use record::{BatchBuilder, BatchOptions, Compression};
+
+    use super::*;
+    use crate::config::TimestampType;
+
+    fn header(compression: Compression) -> BatchHeader {
+        let mut builder = BatchBuilder::new(BatchOptions { compression, ..BatchOptions::default() });
+        builder.add(WallTime(5), None, None, &[]).expect("a record");
+        BatchHeader::parse(&builder.finish().expect("a batch")).expect("its header")
+    }
+
+    fn needed(settings: &[(&str, &str)], sent_with: Compression) -> Option<RecordWork> {
+        let config = TopicConfig::from_settings(settings.iter().copied()).expect("valid");
+        let bounds =
+            TimestampBounds { now: WallTime(6), before_ms_max: config.timestamp_before_max_ms, after_ms_max: 1 };
+        let bounds = (config.timestamp_type == TimestampType::CreateTime).then_some(bounds);
+        RecordWork::needed(&config, &header(sent_with), bounds)
+    }
+
+    #[test]
+    fn which_batches_need_work() {
+        let append_time = ("message.timestamp.type", "LogAppendTime");
+        let past_bound = ("message.timestamp.before.max.ms", "60000");
+        for sent_with in Compression::ALL {
+            // Whether anything is to be done, whether the batch is rebuilt, whether timestamps are looked at.
+            let check = |settings: &[(&str, &str)], expected: Option<(bool, bool)>| {
+                let needed = needed(settings, sent_with);
+                let found = needed.map(|work| (work.recompression.is_some(), work.rules.timestamps.is_some()));
+                assert_eq!(found, expected, "{settings:?}, sent with {sent_with}");
+            };
+            check(&[], None);
+            check(&[("compression.type", "producer"), append_time], None);
+            check(&[past_bound], Some((false, true)));
+            check(&[past_bound, append_time], None);
+            let rebuilt = sent_with != Compression::Lz4;
+            check(&[("compression.type", "lz4")], rebuilt.then_some((true, true)));
+            check(&[("compression.type", "lz4"), append_time], rebuilt.then_some((true, false)));
+            check(&[("compression.type", "lz4"), past_bound], Some((rebuilt, true)));
+        }
+    }
+
+    #[test]
+    fn which_work_goes_to_the_helper_at_once() {
+        let check = |settings: &[(&str, &str)], bytes: usize, expected: bool| {
+            let work = needed(settings, Compression::Snappy).expect("there is work");
+            assert_eq!(!work.may_be_short(&vec![0; bytes]), expected, "{settings:?}, {bytes} bytes");
+        };
+        let past_bound = ("message.timestamp.before.max.ms", "60000");
+        check(&[past_bound], INLINE_BYTES_MAX, false);
+        check(&[past_bound], INLINE_BYTES_MAX + 1, true);
+        check(&[("compression.type", "zstd")], INLINE_BYTES_MAX, false);
+        check(&[("compression.type", "zstd")], INLINE_BYTES_MAX + 1, true);
+        check(&[("compression.type", "zstd"), ("compression.zstd.level", "19")], 100, true);
+        check(&[("compression.type", "gzip"), ("compression.gzip.level", "9")], 100, true);
+        check(&[("compression.type", "gzip"), ("compression.zstd.level", "19")], 100, false);
     }
 }

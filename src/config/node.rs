@@ -175,7 +175,8 @@ impl NodeConfig {
     }
 
     /// What the log tails of all shards may have of the memory: 40 % of that are for what is received or rebuilt of it, an eighth for
-    /// blocks read from disk, and what is left for commits, destage and checkpoints, which give the others memory back and must not wait for them.
+    /// blocks read from disk, and what is left for commits, destage and checkpoints, which give the others memory back and must not wait
+    /// for them.
     #[must_use]
     pub fn tail_bytes_max(&self) -> u64 {
         self.memory_bytes / 100 * 36

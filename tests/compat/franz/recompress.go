@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand"
 	"path/filepath"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -139,6 +140,26 @@ func recompressedTooLarge() error {
 	return nil
 }
 
+// oldRecords: every record of a batch is looked at, whatever the batch's header says, in small batches and in large ones.
+func oldRecords() error {
+	topic := create("stored-not-old", 1, configOf("message.timestamp.before.max.ms", "60000"))
+	for _, size := range []int{100, 200_000} {
+		value := make([]byte, size)
+		rand.New(rand.NewSource(3)).Read(value)
+		for codec, compression := range codecs {
+			client := newClient(append(oneBatch, kgo.DefaultProduceTopic(topic), kgo.ProducerBatchCompression(compression))...)
+			send := func(second time.Time) error {
+				return client.ProduceSync(ctx, &kgo.Record{Value: value, Timestamp: time.Now()}, &kgo.Record{Value: value, Timestamp: second}).FirstErr()
+			}
+			what := fmt.Sprintf("%d bytes with %s", size, codec)
+			expectCode(send(stamp(0)), kerr.InvalidTimestamp, "an old record behind a new one, "+what)
+			expect(send(time.Now()), nil, "two new records, "+what)
+			client.Close()
+		}
+	}
+	return nil
+}
+
 func recompressedAppendTime() error {
 	topic := create("stored-append-time", 1, configOf("compression.type", "lz4", "message.timestamp.type", "LogAppendTime"))
 	produce(topic, numbered(10), append([]kgo.Opt{kgo.ProducerBatchCompression(kgo.NoCompression())}, oneBatch...)...)
@@ -246,6 +267,7 @@ func recompressionChecks() []check {
 		{"stored with the topic's codec, raw", rawRecompressed},
 		{"stored with the topic's codec, too large then", recompressedTooLarge},
 		{"stored with the topic's codec, LogAppendTime", recompressedAppendTime},
+		{"records that are too old, in any batch", oldRecords},
 		{"compression.type altered under a producer", recompressionAltered},
 		{"zstd and readers from before it", zstdForOldReaders},
 		{"settings of compression", compressionSettings},
