@@ -12,7 +12,7 @@ use wire::{ApiKey, ErrorCode};
 use crate::{Client, Error};
 
 /// A topic, as requests about settings number what they belong to.
-const TOPIC: i8 = 2;
+pub(crate) const TOPIC: i8 = 2;
 /// Operations on a setting (KIP-339).
 const SET: i8 = 0;
 const DELETE: i8 = 1;

@@ -8,6 +8,7 @@
 //! | write records | [`Producer`] |
 //! | read records | [`Consumer`] |
 //! | create, delete, list and describe topics, ask for offsets | the methods of [`Client`] in `admin` |
+//! | change topics, see their settings | the methods of [`Client`] in `alter` and `settings` |
 //! | send any request to any or to one broker | [`Client::call_any`], [`Client::call`] |
 //! | speak with one socket | [`Connection`] |
 //!
@@ -23,6 +24,7 @@ mod consumer;
 mod error;
 mod metadata;
 mod producer;
+mod settings;
 mod versions;
 mod wait;
 
@@ -38,5 +40,6 @@ pub use producer::{
     Acks, Delivered, Delivery, DeliveryError, OptionsError, Partitioner, Producer, ProducerOptions, ProducerRecord,
     SendError,
 };
+pub use settings::TopicSetting;
 pub use versions::VersionTable;
 pub use wait::RetryOptions;
