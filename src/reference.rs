@@ -44,8 +44,8 @@ fn configuration() -> String {
          | setting | default | meaning |\n| --- | --- | --- |\n",
     );
     for setting in SETTINGS {
-        let value = setting.default_value();
-        let value = if value.is_empty() { "unset".to_owned() } else { format!("`{value}`") };
+        let value = setting.default_value().filter(|value| !value.is_empty());
+        let value = value.map_or_else(|| "unset".to_owned(), |value| format!("`{value}`"));
         row(&mut text, &[&format!("`{}`", setting.name), &value, setting.doc]);
     }
     text

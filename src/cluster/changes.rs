@@ -142,8 +142,8 @@ fn list_of(own: &BTreeMap<String, String>, name: &str, operation: &str) -> Resul
         let reason = format!("Can't {operation} to key {name} because its type is not LIST.");
         return Err(AdminError::new(ErrorCode::InvalidConfig, reason));
     }
-    let value = own.get(name).cloned().unwrap_or_else(|| setting.default_value());
-    Ok(items(&value))
+    let value = own.get(name).cloned().or_else(|| setting.default_value());
+    Ok(items(&value.unwrap_or_default()))
 }
 
 fn items(list: &str) -> Vec<String> {

@@ -40,32 +40,32 @@ pub struct DescribedSetting {
     pub doc: &'static str,
 }
 
-/// Every setting of a topic, in name order.
+/// Every setting of a topic that has a value, in name order.
 #[must_use]
 pub fn describe_topic(config: &TopicConfig, own: &BTreeMap<String, String>) -> Vec<DescribedSetting> {
     SETTINGS
         .iter()
         .filter(|setting| !setting.is_internal() || own.contains_key(setting.name))
-        .map(|setting| {
-            let is_own = own.contains_key(setting.name);
-            let value = setting.value(config);
+        .filter_map(|setting| {
+            // A setting that is not its own is the default, even where another of its names was given.
+            let own_value = setting.value(config).filter(|_| own.contains_key(setting.name));
+            let default = setting.default_value();
             let mut synonyms = Vec::new();
-            if is_own {
-                synonyms.push(Synonym { name: setting.name, value: value.clone(), source: ConfigSource::Topic });
+            if let Some(value) = own_value.clone() {
+                synonyms.push(Synonym { name: setting.name, value, source: ConfigSource::Topic });
             }
-            if let Some(name) = setting.broker_name {
-                synonyms.push(Synonym { name, value: setting.default_value(), source: ConfigSource::Default });
+            if let (Some(name), Some(value)) = (setting.broker_name, default.clone()) {
+                synonyms.push(Synonym { name, value, source: ConfigSource::Default });
             }
-            DescribedSetting {
+            Some(DescribedSetting {
                 name: setting.name,
-                // A setting that is not its own is the default, even where another of its names was given.
-                value: if is_own { value } else { setting.default_value() },
-                source: if is_own { ConfigSource::Topic } else { ConfigSource::Default },
+                source: if own_value.is_some() { ConfigSource::Topic } else { ConfigSource::Default },
+                value: own_value.or(default)?,
                 read_only: false,
                 synonyms,
                 value_type: setting.value_type(),
                 doc: setting.doc,
-            }
+            })
         })
         .collect()
 }
@@ -145,8 +145,7 @@ pub fn describe_broker(config: &NodeConfig, advertised: &str) -> Vec<DescribedSe
     let config = advertises(advertised, config);
     let mut described = BTreeMap::new();
     for setting in SETTINGS {
-        if let Some(name) = setting.broker_name {
-            let value = setting.default_value();
+        if let (Some(name), Some(value)) = (setting.broker_name, setting.default_value()) {
             described.insert(name, of_broker(name, value.clone(), value, setting.value_type(), setting.doc));
         }
     }
@@ -193,6 +192,18 @@ mod tests {
             (default.value.as_str(), default.source, default.synonyms.len()),
             ("delete", ConfigSource::Default, 1)
         );
+    }
+
+    #[test]
+    fn a_label_is_told_once_it_is_given() {
+        let own = BTreeMap::from([("key.schema".to_owned(), " orders-key:1 ".to_owned())]);
+        let given = own.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let described = describe_topic(&TopicConfig::from_settings(given).expect("valid"), &own);
+        let find = |name: &str| described.iter().find(|setting| setting.name == name);
+        let label = find("key.schema").expect("given");
+        assert_eq!((label.value.as_str(), label.source), ("orders-key:1", ConfigSource::Topic));
+        assert_eq!(label.synonyms.len(), 1, "a broker has no default for it");
+        assert_eq!(find("value.schema"), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! holds here (`flush.messages`, `preallocate=false`) is accepted.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use record::{Compression, Recompression};
 use storage::LogConfig;
@@ -41,6 +42,9 @@ pub struct TopicConfig {
     pub segment_index_bytes: i32,
     pub index_interval_bytes: i32,
     pub file_delete_delay_ms: i64,
+    pub key_schema: Option<Arc<str>>,
+    pub value_schema: Option<Arc<str>>,
+    pub delivery_contract: Option<Arc<str>>,
 }
 
 impl Default for TopicConfig {
@@ -63,6 +67,9 @@ impl Default for TopicConfig {
             segment_index_bytes: 10 << 20,
             index_interval_bytes: 32 << 10,
             file_delete_delay_ms: 60_000,
+            key_schema: None,
+            value_schema: None,
+            delivery_contract: None,
         }
     }
 }
@@ -110,6 +117,11 @@ enum Kind {
     AlwaysHolds {
         default: &'static str,
     },
+    /// One line of text for people, which the broker keeps and does not read; there is none until it is given.
+    Label {
+        set: fn(&mut TopicConfig, Arc<str>),
+        get: fn(&TopicConfig) -> Option<&Arc<str>>,
+    },
 }
 
 /// What kind of value a setting has; Kafka's numbers (`ConfigDef.Type` in DescribeConfigs).
@@ -146,6 +158,12 @@ macro_rules! long {
     };
 }
 
+macro_rules! label {
+    ($field:ident) => {
+        Kind::Label { set: |config, value| config.$field = Some(value), get: |config| config.$field.as_ref() }
+    };
+}
+
 macro_rules! settings {
     ($($name:literal, $broker_name:expr, $kind:expr, $doc:literal;)*) => {
         &[$(Setting { name: $name, broker_name: $broker_name, doc: $doc, kind: $kind },)*]
@@ -157,7 +175,10 @@ const NO_LZ4_LEVELS: &str = "lz4 is served with its fast compressor only, which 
 const NO_UNCLEAN: &str = "an unclean election would lose acknowledged records";
 const NO_PREALLOCATION: &str = "segments are always allocated in growing steps";
 
-/// Every topic setting this broker takes, in name order: Kafka's names, and `retention.topic.bytes` of our own.
+/// The longest label: enough for a place or a sentence, and little beside a topic's other metadata.
+const LABEL_BYTES_MAX: usize = 1024;
+
+/// Every topic setting this broker takes, in name order: Kafka's names, and of our own `retention.topic.bytes` and the labels.
 pub const SETTINGS: &[Setting] = settings! {
     "cleanup.policy", Some("log.cleanup.policy"),
         Kind::Only { value: "delete", value_type: ValueType::List, reason: NO_COMPACTION },
@@ -183,6 +204,8 @@ pub const SETTINGS: &[Setting] = settings! {
             get: |config| config.zstd_level,
         },
         "How hard batches are compressed that compression.type=zstd rebuilds, from -131072 to 22.";
+    "delivery.contract", None, label!(delivery_contract),
+        "A label, shown and without effect: what readers of the topic may count on.";
     "file.delete.delay.ms", Some("log.segment.delete.delay.ms"), long!(file_delete_delay_ms, 0),
         "How long the files of a dropped segment stay in the trash.";
     "flush.messages", Some("log.flush.interval.messages"), Kind::AlwaysHolds { default: "9223372036854775807" },
@@ -194,6 +217,8 @@ pub const SETTINGS: &[Setting] = settings! {
     // As in Kafka: `segment.bytes` without its lower bound (KIP-1030), for tests.
     "internal.segment.bytes", None, int!(segment_bytes, 1),
         "segment.bytes without its lower bound, for tests.";
+    "key.schema", None, label!(key_schema),
+        "A label, shown and without effect: the schema of the records' keys.";
     "max.message.bytes", Some("message.max.bytes"), int!(max_message_bytes, 0),
         "The largest batch that is taken, as it was sent.";
     "message.timestamp.after.max.ms", Some("log.message.timestamp.after.max.ms"), long!(timestamp_after_max_ms, 0),
@@ -224,6 +249,8 @@ pub const SETTINGS: &[Setting] = settings! {
     "unclean.leader.election.enable", Some("unclean.leader.election.enable"),
         Kind::Only { value: "false", value_type: ValueType::Boolean, reason: NO_UNCLEAN },
         "Whether a replica that lacks acknowledged records may lead.";
+    "value.schema", None, label!(value_schema),
+        "A label, shown and without effect: the schema of the records' values.";
 };
 
 impl Setting {
@@ -233,7 +260,7 @@ impl Setting {
     /// It is unknown, or not served.
     pub fn named(name: &str) -> Result<&'static Self, InvalidSetting> {
         SETTINGS.iter().find(|setting| setting.name == name).ok_or_else(|| {
-            InvalidSetting(if NOT_SERVED.contains(&name) {
+            InvalidSetting(if Self::is_not_served(name) {
                 format!("{name} is not served yet, and would be without effect")
             } else {
                 format!("Unknown topic config name: {name}")
@@ -247,25 +274,31 @@ impl Setting {
         self.name.starts_with("internal.")
     }
 
+    /// Whether Kafka has a setting of that name which this broker does not serve yet.
+    #[must_use]
+    pub fn is_not_served(name: &str) -> bool {
+        NOT_SERVED.contains(&name)
+    }
+
     #[must_use]
     pub fn value_type(&self) -> ValueType {
         match self.kind {
             Kind::Int { .. } | Kind::Level { .. } => ValueType::Int,
             Kind::Long { .. } | Kind::AlwaysHolds { .. } => ValueType::Long,
-            Kind::Compression | Kind::Timestamp => ValueType::String,
+            Kind::Compression | Kind::Timestamp | Kind::Label { .. } => ValueType::String,
             Kind::Only { value_type, .. } => value_type,
         }
     }
 
     #[must_use]
-    pub fn default_value(&self) -> String {
+    pub fn default_value(&self) -> Option<String> {
         self.value(&TopicConfig::default())
     }
 
-    /// Its value in `config`, as text.
+    /// Its value in `config`, as text; none of a label that was not given.
     #[must_use]
-    pub fn value(&self, config: &TopicConfig) -> String {
-        match self.kind {
+    pub fn value(&self, config: &TopicConfig) -> Option<String> {
+        Some(match self.kind {
             Kind::Int { get, .. } | Kind::Level { get, .. } => get(config).to_string(),
             Kind::Long { get, .. } => get(config).to_string(),
             Kind::Compression => compression_name(config.compression).to_owned(),
@@ -275,7 +308,8 @@ impl Setting {
             },
             Kind::Only { value, .. } => value.to_owned(),
             Kind::AlwaysHolds { default } => default.to_owned(),
-        }
+            Kind::Label { get, .. } => get(config)?.to_string(),
+        })
     }
 }
 
@@ -351,6 +385,7 @@ impl TopicConfig {
                     invalid(name, value, &format!("String must be one of: {names}"))
                 })?;
             }
+            Kind::Label { set, .. } => set(self, label(name, value)?),
             Kind::Timestamp => {
                 self.timestamp_type = match value {
                     "CreateTime" => TimestampType::CreateTime,
@@ -400,15 +435,29 @@ impl TopicConfig {
         }
     }
 
-    /// Every setting with its value as text, in name order.
+    /// Every setting that has a value, as text, in name order.
     #[must_use]
     pub fn describe(&self) -> BTreeMap<&'static str, String> {
-        SETTINGS.iter().map(|setting| (setting.name, setting.value(self))).collect()
+        SETTINGS.iter().filter_map(|setting| Some((setting.name, setting.value(self)?))).collect()
     }
 }
 
 fn invalid(name: &str, value: &str, reason: &str) -> InvalidSetting {
     InvalidSetting(format!("Invalid value {value} for configuration {name}: {reason}"))
+}
+
+fn label(name: &str, value: &str) -> Result<Arc<str>, InvalidSetting> {
+    let refused = |reason: String| Err(InvalidSetting(format!("Invalid value for configuration {name}: {reason}")));
+    if value.is_empty() {
+        return refused("It must not be empty; delete the setting to take the label away".to_owned());
+    }
+    if value.len() > LABEL_BYTES_MAX {
+        return refused(format!("It has {} bytes and may have {LABEL_BYTES_MAX}", value.len()));
+    }
+    if value.chars().any(char::is_control) {
+        return refused("It must be one line, without control characters".to_owned());
+    }
+    Ok(value.into())
 }
 
 fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy>(
@@ -479,6 +528,34 @@ mod tests {
             let config = TopicConfig::from_settings([("compression.type", name)]).unwrap();
             assert_eq!(config.describe()["compression.type"], name);
         }
+    }
+
+    #[test]
+    fn labels_are_kept_as_they_are_within_bounds() {
+        let longest = "ü".repeat(512);
+        for (given, kept) in [
+            ("orders-value:3", Ok("orders-value:3")),
+            ("  at least once, in order  ", Ok("at least once, in order")),
+            (&longest, Ok(&*longest)),
+            (&format!("{longest}x"), Err("1025 bytes")),
+            ("", Err("not be empty")),
+            (" \t", Err("not be empty")),
+            ("two\nlines", Err("one line")),
+            ("bell\u{7}", Err("one line")),
+        ] {
+            for (name, get) in [
+                ("key.schema", (|config| config.key_schema) as fn(TopicConfig) -> Option<std::sync::Arc<str>>),
+                ("value.schema", |config| config.value_schema),
+                ("delivery.contract", |config| config.delivery_contract),
+            ] {
+                match (check(&[(name, given)]).map(get), kept) {
+                    (Ok(found), Ok(expected)) => assert_eq!(found.as_deref(), Some(expected), "{name}"),
+                    (Err(reason), Err(word)) => assert!(reason.contains(word), "{name}={given}: {reason}"),
+                    (found, expected) => panic!("{name}={given}: {found:?} and not {expected:?}"),
+                }
+            }
+        }
+        assert!(!TopicConfig::default().describe().contains_key("key.schema"), "a label has no default");
     }
 
     #[test]
