@@ -73,6 +73,13 @@ fn durability(setting: DurabilitySetting) -> &'static str {
 /// Letters that may be wrong in a key for it still to be taken for a slip.
 const SLIPS_MAX: usize = 4;
 
+/// The known name that `name` was most likely meant to be.
+pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let distances = known.into_iter().map(|known| (strsim::damerau_levenshtein(name, known), known));
+    let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
+    (distance <= SLIPS_MAX.min(name.len() / 2)).then_some(nearest)
+}
+
 impl Key {
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
@@ -82,9 +89,7 @@ impl Key {
     /// The known key that `name` was most likely meant to be.
     #[must_use]
     pub fn nearest(name: &str) -> Option<&'static str> {
-        let distance = |key: &&Self| strsim::damerau_levenshtein(name, key.name);
-        let nearest = KEYS.iter().min_by_key(distance)?;
-        (distance(&nearest) <= SLIPS_MAX.min(name.len() / 2)).then_some(nearest.name)
+        nearest(name, KEYS.iter().map(|key| key.name))
     }
 
     /// Its value in `config`, as text; empty where it is unset.

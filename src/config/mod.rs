@@ -1,8 +1,10 @@
-//! Settings: those of the node (one TOML file and the options of `serve`) and those of topics (Kafka's names).
+//! Settings: those of the node (one TOML file and the options of `serve`) and those of topics (Kafka's names), which
+//! a policy file may declare.
 
 mod describe;
 mod keys;
 mod node;
+pub mod policy;
 mod topic;
 
 pub use describe::{ConfigSource, DescribedSetting, Synonym, describe_broker, describe_topic};

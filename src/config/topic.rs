@@ -274,6 +274,13 @@ impl Setting {
         self.name.starts_with("internal.")
     }
 
+    /// Whether two values of it, as text, come to the same here.
+    #[must_use]
+    pub fn is_same(&self, one: &str, other: &str) -> bool {
+        let config = |value| TopicConfig::from_settings([(self.name, value)]);
+        one == other || config(one).is_ok_and(|one| Ok(one) == config(other))
+    }
+
     /// Whether Kafka has a setting of that name which this broker does not serve yet.
     #[must_use]
     pub fn is_not_served(name: &str) -> bool {
@@ -476,7 +483,7 @@ fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy>(
 mod tests {
     use record::Compression;
 
-    use super::{SETTINGS, TopicConfig};
+    use super::{SETTINGS, Setting, TopicConfig};
 
     fn check(given: &[(&str, &str)]) -> Result<TopicConfig, String> {
         TopicConfig::from_settings(given.iter().copied()).map_err(|error| error.0)
@@ -556,6 +563,22 @@ mod tests {
             }
         }
         assert!(!TopicConfig::default().describe().contains_key("key.schema"), "a label has no default");
+    }
+
+    #[test]
+    fn values_that_come_to_the_same_are_the_same() {
+        for (name, one, other, same) in [
+            ("retention.ms", "5", " 05 ", true),
+            ("retention.ms", "5", "6", false),
+            ("retention.ms", "x", "x", true),
+            ("retention.ms", "x", "y", false),
+            ("retention.ms", "5", "x", false),
+            ("cleanup.policy", "delete", "compact", false),
+            ("flush.ms", "1", "9223372036854775807", true),
+            ("key.schema", "a", "A", false),
+        ] {
+            assert_eq!(Setting::named(name).unwrap().is_same(one, other), same, "{name}: {one} and {other}");
+        }
     }
 
     #[test]
