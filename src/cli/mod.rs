@@ -13,6 +13,7 @@ pub mod serve;
 mod session;
 mod text;
 mod topic;
+mod topic_describe;
 
 use std::process::ExitCode;
 
@@ -30,7 +31,7 @@ struct Arguments {
 enum Verb {
     /// Run a broker
     Serve(serve::ServeArguments),
-    /// Create, list, describe and delete topics
+    /// Create, list, describe, change and delete topics
     Topic(topic::TopicArguments),
     /// Write a record for each line of standard input
     Produce(produce::ProduceArguments),

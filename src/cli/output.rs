@@ -76,6 +76,12 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Whether it has no row but its heading.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() == 1
+    }
+
     pub fn print(&self, output: &mut Output) {
         self.lines().iter().for_each(|line| output.line(line));
     }

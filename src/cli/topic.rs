@@ -1,8 +1,7 @@
 //! `tidemill topic`: create, list, describe, alter and delete topics.
 
-use base::PartitionIndex;
 use clap::{Args, Subcommand};
-use client::{Client, NewTopic, OffsetSpec, Topic};
+use client::{Client, NewTopic};
 use serde::Serialize;
 
 use super::Exit;
@@ -10,6 +9,7 @@ use super::failure::Failure;
 use super::output::{Format, Output, Table};
 use super::session::{self, Connect};
 use super::text::key_value;
+use super::topic_describe::{self, Describe};
 
 #[derive(Args, Clone, Debug)]
 pub struct TopicArguments {
@@ -23,7 +23,7 @@ enum TopicVerb {
     Create(Create),
     /// List all topics
     List(List),
-    /// Show the partitions of topics: leaders, replicas, offsets
+    /// Show the partitions of topics (leaders, replicas, offsets) and the settings that are their own
     Describe(Describe),
     /// Change a topic: its settings while it is in use, or more partitions
     Alter(Alter),
@@ -54,16 +54,6 @@ struct Create {
 
 #[derive(Args, Clone, Debug)]
 struct List {
-    #[arg(long, value_enum, default_value_t)]
-    output: Format,
-    #[command(flatten)]
-    connect: Connect,
-}
-
-#[derive(Args, Clone, Debug)]
-struct Describe {
-    /// Topics to show [default: all]
-    names: Vec<String>,
     #[arg(long, value_enum, default_value_t)]
     output: Format,
     #[command(flatten)]
@@ -106,7 +96,7 @@ pub fn run(arguments: TopicArguments) -> Exit {
         match arguments.verb {
             TopicVerb::Create(arguments) => create(&arguments.connect.client(&shard).await?, &arguments).await,
             TopicVerb::List(arguments) => list(&arguments.connect.client(&shard).await?, arguments.output).await,
-            TopicVerb::Describe(arguments) => describe(&arguments.connect.client(&shard).await?, &arguments).await,
+            TopicVerb::Describe(arguments) => topic_describe::describe(&shard, &arguments).await,
             TopicVerb::Alter(arguments) => alter(&arguments.connect.client(&shard).await?, &arguments).await,
             TopicVerb::Delete(arguments) => delete(&arguments.connect.client(&shard).await?, &arguments.names).await,
         }
@@ -180,89 +170,6 @@ async fn list(client: &Client, format: Format) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
-}
-
-#[derive(Serialize)]
-struct PartitionRow<'a> {
-    topic: &'a str,
-    partition: i32,
-    leader: Option<i32>,
-    leader_epoch: i32,
-    replicas: Vec<i32>,
-    in_sync: Vec<i32>,
-    offline: Vec<i32>,
-    start_offset: Option<i64>,
-    end_offset: Option<i64>,
-}
-
-async fn describe(client: &Client, arguments: &Describe) -> Result<Exit, Failure> {
-    let topics = if arguments.names.is_empty() {
-        client.topics().await?
-    } else {
-        let mut topics = Vec::new();
-        for name in &arguments.names {
-            topics.push(client.describe_topic(name).await?);
-        }
-        topics
-    };
-    let mut output = Output::stdout();
-    let mut table = Table::new(&["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "START", "END"]);
-    for topic in &topics {
-        let ends = ends_of(client, topic).await;
-        for ((index, partition), ends) in (0..).zip(&topic.partitions).zip(ends) {
-            let ids = |brokers: &[base::BrokerId]| brokers.iter().map(|broker| broker.0).collect::<Vec<i32>>();
-            let row = PartitionRow {
-                topic: &topic.name,
-                partition: index,
-                leader: partition.leader.map(|leader| leader.0),
-                leader_epoch: partition.leader_epoch.0,
-                replicas: ids(&partition.replicas),
-                in_sync: ids(&partition.in_sync),
-                offline: ids(&partition.offline),
-                start_offset: ends.map(|(start, _)| start),
-                end_offset: ends.map(|(_, end)| end),
-            };
-            match arguments.output {
-                Format::Json => output.json(&row),
-                Format::Table => table.row(cells(&row)),
-            }
-        }
-    }
-    if arguments.output == Format::Table {
-        table.print(&mut output);
-    }
-    Ok(Exit::Done)
-}
-
-fn cells(row: &PartitionRow<'_>) -> Vec<String> {
-    let list = |ids: &[i32]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
-    vec![
-        row.topic.to_owned(),
-        row.partition.to_string(),
-        number(row.leader.map(i64::from)),
-        row.leader_epoch.to_string(),
-        list(&row.replicas),
-        list(&row.in_sync),
-        number(row.start_offset),
-        number(row.end_offset),
-    ]
-}
-
-/// Start and end of each partition; none of a topic where some partition can't say.
-async fn ends_of(client: &Client, topic: &Topic) -> Vec<Option<(i64, i64)>> {
-    let unknown = vec![None; topic.partitions.len()];
-    // Without a leader there is nobody to ask, and asking would wait for one.
-    if topic.partitions.iter().any(|partition| partition.leader.is_none()) {
-        return unknown;
-    }
-    let indexes = (0..).map(PartitionIndex).zip(&topic.partitions).map(|(index, _)| index);
-    let asked: Vec<_> = indexes
-        .flat_map(|index| [OffsetSpec::Earliest, OffsetSpec::Latest].map(|spec| (&*topic.name, index, spec)))
-        .collect();
-    let Ok(found) = client.list_offsets(&asked).await else { return unknown };
-    let offset = |found: &client::ListedOffset| found.offset.map(|offset| offset.0);
-    found.chunks(2).map(|ends| Some((offset(&ends[0])?, offset(&ends[1])?))).collect()
 }
 
 async fn alter(client: &Client, arguments: &Alter) -> Result<Exit, Failure> {
