@@ -18,9 +18,20 @@ impl Broker {
     fn start(name: &str) -> Self {
         let dir = std::env::temp_dir().join(format!("tidemill-cli-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
+        let (child, address) = Self::serve(&dir);
+        Self { child, dir, address }
+    }
+
+    /// Kills it and starts it again on its data, on another port.
+    fn restart(&mut self) {
+        self.kill();
+        (self.child, self.address) = Self::serve(&self.dir);
+    }
+
+    fn serve(dir: &Path) -> (Child, String) {
         let mut child = Command::new(PROGRAM)
             .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--shards", "2", "--data-dir"])
-            .arg(&dir)
+            .arg(dir)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -29,7 +40,7 @@ impl Broker {
         let stdout = child.stdout.take().expect("piped");
         BufReader::new(stdout).read_line(&mut ready).expect("it says when it is ready");
         let address = ready.split_whitespace().find_map(|word| word.strip_prefix("kafka=")).expect("where it listens");
-        Self { address: address.to_owned(), child, dir }
+        (child, address.to_owned())
     }
 
     /// Runs a verb against the broker: exit code, standard output, standard error.
@@ -175,6 +186,150 @@ fn topics_are_altered() {
     assert_eq!(exit, 0, "{warning}");
     assert!(output.contains("are 5") && warning.contains("records of a key"), "{output}{warning}");
     assert_eq!(broker.run(&["produce", "one", "--partition", "4"], b"x\n").0, 0);
+}
+
+const POLICY: &str = r#"
+[[topics]]
+name = "orders"
+partitions = 3
+replication_factor = 1
+min_insync_replicas = 1
+cleanup_policy = "delete"
+retention_ms = 86_400_000
+retention_topic_bytes = 1_073_741_824
+compression = "producer"
+key_schema = "orders-key:1"
+value_schema = "orders-value:3"
+delivery_contract = "at least once, in order of the key"
+
+[[topics]]
+name = "audit"
+retention_ms = -1
+"#;
+
+/// Applies a policy and gives the plan's rows, each as `topic change what from to`.
+fn apply(broker: &Broker, file: &Path, options: &[&str]) -> (i32, Vec<String>, String) {
+    let file = file.to_str().expect("text");
+    let (exit, output, error) = broker.run(&[&["topic", "apply", file, "--output", "json"], options].concat(), b"");
+    let cell = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap_or("-").to_owned();
+    let row = |row| ["topic", "change", "what", "from", "to"].map(|key| cell(row, key)).join(" ");
+    (exit, lines(&output).iter().map(row).collect(), error)
+}
+
+/// The settings that are a topic's own, as describe tells them, and its number of partitions.
+fn own_settings(broker: &Broker, topic: &str) -> (serde_json::Value, usize) {
+    let (exit, output, error) = broker.run(&["topic", "describe", topic, "--output", "json"], b"");
+    assert_eq!(exit, 0, "{error}");
+    let rows = lines(&output);
+    (rows[0]["settings"].clone(), rows.len())
+}
+
+#[test]
+fn a_policy_is_applied_once_and_holds() {
+    let mut broker = Broker::start("policy");
+    let toml = broker.dir.join("policy.toml");
+    fs::write(&toml, POLICY).expect("written");
+    let created = [
+        "orders create partitions - 3",
+        "orders create replication factor - 1",
+        "orders create cleanup.policy - delete",
+        "orders create compression.type - producer",
+        "orders create delivery.contract - at least once, in order of the key",
+        "orders create key.schema - orders-key:1",
+        "orders create min.insync.replicas - 1",
+        "orders create retention.ms - 86400000",
+        "orders create retention.topic.bytes - 1073741824",
+        "orders create value.schema - orders-value:3",
+        "audit create partitions - -",
+        "audit create replication factor - -",
+        "audit create retention.ms - -1",
+    ]
+    .map(str::to_owned);
+    assert_eq!(apply(&broker, &toml, &["--dry-run"]), (0, created.to_vec(), String::new()));
+    assert_eq!(broker.run(&["topic", "list", "--output", "json"], b"").1, "", "a dry run changes nothing");
+    assert_eq!(apply(&broker, &toml, &[]), (0, created.to_vec(), String::new()));
+    assert_eq!(apply(&broker, &toml, &[]), (0, vec![], String::new()), "a second time there is nothing to do");
+    let (exit, output, _) = broker.run(&["topic", "apply", toml.to_str().expect("text")], b"");
+    assert_eq!((exit, output.as_str()), (0, "nothing to change in 2 topics\n"));
+
+    // A setting that the policy does not name is left alone.
+    assert_eq!(broker.run(&["topic", "alter", "orders", "--config", "segment.ms=5"], b"").0, 0);
+    let yaml = broker.dir.join("policy.yaml");
+    let changed = "name: orders\npartitions: 5\nretention_ms: 5000\nvalue_schema: orders-value:4\nreset: [retention_topic_bytes]\n";
+    fs::write(&yaml, changed).expect("written");
+    let changes = [
+        "orders add partitions partitions 3 5",
+        "orders set retention.ms 86400000 5000",
+        "orders set value.schema orders-value:3 orders-value:4",
+        "orders reset retention.topic.bytes 1073741824 1099511627776",
+    ]
+    .map(str::to_owned);
+    let before = own_settings(&broker, "orders");
+    assert_eq!(apply(&broker, &yaml, &["--dry-run"]), (0, changes.to_vec(), String::new()));
+    assert_eq!(own_settings(&broker, "orders"), before);
+    assert_eq!(apply(&broker, &yaml, &[]), (0, changes.to_vec(), String::new()));
+    let expected = serde_json::json!({
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "delivery.contract": "at least once, in order of the key",
+        "key.schema": "orders-key:1",
+        "min.insync.replicas": "1",
+        "retention.ms": "5000",
+        "segment.ms": "5",
+        "value.schema": "orders-value:4",
+    });
+    assert_eq!(own_settings(&broker, "orders"), (expected.clone(), 5));
+
+    broker.restart();
+    assert_eq!(own_settings(&broker, "orders"), (expected, 5), "labels outlive the process");
+    assert_eq!(apply(&broker, &yaml, &[]), (0, vec![], String::new()));
+    let (exit, output, _) = broker.run(&["topic", "describe", "orders"], b"");
+    assert_eq!(exit, 0);
+    assert!(output.lines().any(|line| line == "orders  key.schema           orders-key:1"), "{output}");
+    let altered =
+        ["topic", "alter", "orders", "--config", "key.schema=orders-key:2", "--delete-config", "value.schema"];
+    assert_eq!(broker.run(&altered, b"").0, 0);
+    let (settings, _) = own_settings(&broker, "orders");
+    assert_eq!((settings["key.schema"].as_str(), settings.get("value.schema")), (Some("orders-key:2"), None));
+}
+
+#[test]
+fn a_policy_that_can_not_be_had_changes_nothing() {
+    let broker = Broker::start("refused-policy");
+    assert_eq!(broker.run(&["topic", "create", "orders", "--partitions", "3"], b"").0, 0);
+    let path = broker.dir.join("policy.yaml");
+    for (policy, refused) in [
+        ("{name: orders, partitions: 2}", "orders impossible partitions 3 2"),
+        ("{name: orders, replication_factor: 2}", "orders impossible replication factor 1 2"),
+        // What only the broker knows: its longest batch, its number of brokers.
+        ("{name: orders, max_message_bytes: 5000000}", "orders impossible settings - -"),
+        ("{name: audit, replication_factor: 2}", "audit impossible topic - -"),
+    ] {
+        let text = format!("topics:\n- {{name: first}}\n- {policy}\n");
+        fs::write(&path, text).expect("written");
+        for options in [&[][..], &["--dry-run"]] {
+            let (exit, rows, error) = apply(&broker, &path, options);
+            assert_eq!(exit, 5, "{policy}: {error}");
+            assert!(error.contains("nothing was changed"), "{policy}: {error}");
+            assert!(rows.iter().any(|row| row == refused), "{policy}: {rows:?}");
+            assert!(rows[0].starts_with("first create"), "{rows:?}");
+            let (_, output, _) = broker.run(&["topic", "list", "--output", "json"], b"");
+            assert_eq!(lines(&output).len(), 1, "{policy}: {output}");
+        }
+    }
+    assert_eq!(own_settings(&broker, "orders"), (serde_json::json!({}), 3));
+
+    fs::write(&path, "name: orders\nretention_s: 5\n").expect("written");
+    let (exit, _, error) = apply(&broker, &path, &[]);
+    assert!(exit == 2 && error.contains("policy.yaml:2: ") && error.contains("is `retention_ms` meant?"), "{error}");
+    fs::write(&path, vec![b' '; (1 << 20) + 1]).expect("written");
+    let (exit, _, error) = apply(&broker, &path, &[]);
+    assert!(exit == 2 && error.contains("1048576 bytes"), "{error}");
+    fs::write(&path, b"name: \xff").expect("written");
+    for wrong in [path.as_path(), Path::new("/no/such/file.yaml"), Path::new("/dev/null"), &broker.dir.join("x.json")] {
+        let (exit, _, error) = apply(&broker, wrong, &[]);
+        assert!(exit == 2 && error.contains(wrong.to_str().expect("text")), "{error}");
+    }
 }
 
 #[test]

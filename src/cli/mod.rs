@@ -13,6 +13,7 @@ pub mod serve;
 mod session;
 mod text;
 mod topic;
+mod topic_apply;
 mod topic_describe;
 
 use std::process::ExitCode;
@@ -31,7 +32,7 @@ struct Arguments {
 enum Verb {
     /// Run a broker
     Serve(serve::ServeArguments),
-    /// Create, list, describe, change and delete topics
+    /// Create, list, describe, change and delete topics, or apply a policy that declares them
     Topic(topic::TopicArguments),
     /// Write a record for each line of standard input
     Produce(produce::ProduceArguments),

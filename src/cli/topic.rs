@@ -1,4 +1,4 @@
-//! `tidemill topic`: create, list, describe, alter and delete topics.
+//! `tidemill topic`: create, list, describe, alter and delete topics, or apply a policy that declares them.
 
 use clap::{Args, Subcommand};
 use client::{Client, NewTopic};
@@ -9,6 +9,7 @@ use super::failure::Failure;
 use super::output::{Format, Output, Table};
 use super::session::{self, Connect};
 use super::text::key_value;
+use super::topic_apply::{self, Apply};
 use super::topic_describe::{self, Describe};
 
 #[derive(Args, Clone, Debug)]
@@ -29,6 +30,8 @@ enum TopicVerb {
     Alter(Alter),
     /// Delete topics with all their records
     Delete(Delete),
+    /// Take topics to what a policy file declares: create them, change their settings, add partitions
+    Apply(Apply),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -99,6 +102,7 @@ pub fn run(arguments: TopicArguments) -> Exit {
             TopicVerb::Describe(arguments) => topic_describe::describe(&shard, &arguments).await,
             TopicVerb::Alter(arguments) => alter(&arguments.connect.client(&shard).await?, &arguments).await,
             TopicVerb::Delete(arguments) => delete(&arguments.connect.client(&shard).await?, &arguments.names).await,
+            TopicVerb::Apply(arguments) => topic_apply::apply(&shard, &arguments).await,
         }
     })
 }
