@@ -102,6 +102,8 @@ pub struct RecoverConfig {
     pub replay_memory_bytes: usize,
     /// `index.interval.bytes` for what is replayed.
     pub index_interval_bytes: u64,
+    /// Above so many logs that the journal changes, the file system is synced once instead of each of their files.
+    pub log_syncs_max: usize,
 }
 
 impl RecoverConfig {
@@ -112,6 +114,7 @@ impl RecoverConfig {
             shards,
             replay_memory_bytes: 512 * MIB,
             index_interval_bytes: 32 * KIB as u64,
+            log_syncs_max: 64,
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct ApplyContext {
     pub images: Vec<ShardImage>,
     pub index_interval_bytes: u64,
     pub now: WallTime,
+    /// What is written is synced log by log; otherwise by whoever carries out the plan, once all logs are done.
+    pub syncs_each: bool,
 }
 
 /// Carries out one log; its segments' descriptions are then what their files are.
@@ -82,6 +84,11 @@ pub async fn apply(
     Ok((planned, counts))
 }
 
+/// Whether the journal has something for a log's files.
+pub(super) fn is_touched(log: &LogReplay) -> bool {
+    !log.offline && log.segments.iter().any(|segment| segment.reshaped || !segment.extents.is_empty())
+}
+
 struct Applying<'a> {
     context: &'a ApplyContext,
     image: &'a ShardImage,
@@ -99,7 +106,7 @@ impl Applying<'_> {
             return Ok(());
         }
         let gone: Vec<Offset> = log.dropped.iter().chain(expired).copied().collect();
-        let touched = log.segments.iter().any(|segment| segment.reshaped || !segment.extents.is_empty());
+        let touched = is_touched(log);
         if !touched && gone.is_empty() {
             return Ok(());
         }
@@ -107,8 +114,6 @@ impl Applying<'_> {
             self.trash(log, base).await?;
         }
         if touched {
-            let fs = self.context.shard.fs();
-            fs.create_dir_all(&self.dir).await.map_err(self.io("create", &self.dir))?;
             for segment in &mut log.segments {
                 if segment.reshaped || !segment.extents.is_empty() {
                     self.segment(segment).await?;
@@ -120,6 +125,9 @@ impl Applying<'_> {
 
     /// The directory and those above it, which may be new.
     async fn sync_names(&self) -> Result<(), RecoverError> {
+        if !self.context.syncs_each {
+            return Ok(());
+        }
         let fs = self.context.shard.fs();
         let mut dir = self.dir.as_path();
         while dir != self.context.data_dir {
@@ -133,6 +141,10 @@ impl Applying<'_> {
         }
         let data_dir = &self.context.data_dir;
         fs.sync_dir(data_dir).await.map_err(self.io("sync", data_dir))
+    }
+
+    async fn sync(&self, file: &File) -> io::Result<()> {
+        if self.context.syncs_each { file.datasync().await } else { Ok(()) }
     }
 
     async fn trash(&mut self, log: &LogReplay, base: Offset) -> Result<(), RecoverError> {
@@ -153,7 +165,15 @@ impl Applying<'_> {
     async fn segment(&mut self, segment: &mut SegmentReplay) -> Result<(), RecoverError> {
         let fs = self.context.shard.fs();
         let path = self.dir.join(file_name(segment.meta.base_offset, FileKind::Log));
-        let file = fs.open(&path, OPEN).await.map_err(self.io("open", &path))?;
+        let file = match fs.open(&path, OPEN).await {
+            // Nearly always there: asking first would cost every log a round.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs.create_dir_all(&self.dir).await.map_err(self.io("create", &self.dir))?;
+                fs.open(&path, OPEN).await
+            }
+            opened => opened,
+        };
+        let file = file.map_err(self.io("open", &path))?;
         let mut index = self.restore_index(&segment.indexed).await?;
         let mut blocks = BlockWriter::new(self.context.shard.clone(), file.clone(), segment.indexed.bytes);
         for extent in &segment.extents {
@@ -165,7 +185,7 @@ impl Applying<'_> {
         self.counts.segment_bytes_written += blocks.written_bytes;
         self.counts.segment_bytes_read += blocks.read_bytes;
         fs.set_len(&file, segment.meta.bytes).await.map_err(self.io("set the length of", &path))?;
-        file.datasync().await.map_err(self.io("sync", &path))?;
+        self.sync(&file).await.map_err(self.io("sync", &path))?;
         assert_eq!(index.meta.bytes, segment.meta.bytes, "the extents of {} are its batches", path.display());
         if segment.meta.sealed && !segment.indexed.sealed {
             index.seal();
@@ -219,7 +239,7 @@ impl Applying<'_> {
                 if sealed {
                     fs.set_len(&file, index_bytes(write.kind, write.entries)).await?;
                 }
-                file.datasync().await
+                self.sync(&file).await
             };
             done.await.map_err(self.io("write", &path))?;
         }

@@ -40,7 +40,7 @@ use crate::manifest::{LogRecord, ManifestError, ManifestHead};
 use crate::placement::PlacementConflict;
 
 /// Logs carried out at once.
-const LOGS_AT_ONCE: usize = 16;
+const LOGS_AT_ONCE: usize = 32;
 
 /// A data directory that is ready to be served.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -197,8 +197,13 @@ pub async fn recover(shard: &Shard, config: &RecoverConfig) -> Result<Recovered,
         images,
         index_interval_bytes: config.index_interval_bytes,
         now: shard.wall(),
+        syncs_each: plan.logs.iter().filter(|planned| apply::is_touched(&planned.log)).count() <= config.log_syncs_max,
     });
     let logs = apply_all(&context, plan, &mut report).await?;
+    if !context.syncs_each {
+        // Ten thousand logs are some fifty thousand syncs otherwise. Which file failed nobody can tell: the start ends then.
+        shard.fs().sync_fs(data_dir).await.map_err(RecoverError::io("sync the file system of", data_dir))?;
+    }
     let known = logs.iter().map(|(_, log)| (log.topic.as_str(), log.id)).collect();
     report.logs_trashed = trash_unknown(shard, data_dir, &known).await?;
     let offline = logs.iter().filter(|(_, log)| log.offline).map(|(_, log)| log.id).collect();

@@ -147,7 +147,9 @@ pub fn start(
 ) -> Result<Ended<Result<Session, Refusal>>, Failure> {
     let shards = world.boot(machine, shards, shard_options);
     crash(world);
-    let config = RecoverConfig::new(DATA, shards.len() as u16);
+    // Each log's files synced by themselves, or all at once.
+    let log_syncs_max = 64 * model.borrow_mut().below(2) as usize;
+    let config = RecoverConfig { log_syncs_max, ..RecoverConfig::new(DATA, shards.len() as u16) };
     let first = shards[0].clone();
     let recovery = async move { storage::recover(&first, &config).await };
     let recovered = match all(world, machine, vec![(shards[0].clone(), recovery)])? {
