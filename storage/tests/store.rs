@@ -4,10 +4,11 @@ mod world;
 
 use std::time::Duration;
 
-use base::Random;
+use base::{Offset, Random};
 use sim::io::Crash;
 use storage::LogConfig;
-use world::{Machine, batch, log_id, options, small};
+use storage::segment::{FileKind, file_name};
+use world::{DATA, Machine, batch, log_id, options, small};
 
 #[test]
 fn what_is_appended_is_read_and_survives_an_orderly_end() {
@@ -130,5 +131,40 @@ fn checkpoints_that_meet_a_close_lose_nothing() {
         let (stores, _) = machine.start(1).unwrap();
         let log = stores[0].log(log_id(0)).expect("the log");
         assert_eq!(log.end_offset().0, 70, "seed {seed}");
+    }
+}
+
+/// Other tools read a sealed segment's indexes as far as their files go.
+#[test]
+fn the_indexes_of_a_sealed_segment_end_with_their_last_entries() {
+    for (recovered, seed) in [(false, 1), (true, 2)] {
+        let mut machine = Machine::new(seed, small);
+        let (mut stores, _) = machine.start(1).unwrap();
+        let config = LogConfig { segment_bytes: 10_000, index_interval_bytes: 4000, ..LogConfig::default() };
+        let log = machine.create(0, &stores[0], 0, config).unwrap();
+        let append = |machine: &mut Machine, tag| {
+            let durable = log.append(&batch(tag, 1, 3000, None), options(0)).unwrap().durable;
+            machine.run(0, durable).unwrap().unwrap();
+        };
+        let checkpoint = |machine: &mut Machine, store: storage::ShardStore| {
+            machine.run(0, async move { store.checkpoint().await.unwrap() }).unwrap();
+        };
+        (0..3).for_each(|tag| append(&mut machine, tag));
+        // The third batch has the entries, and the first segment gets none after it.
+        checkpoint(&mut machine, stores[0].clone());
+        append(&mut machine, 3);
+        if recovered {
+            machine.crash(Crash::PowerLoss);
+            (stores, _) = machine.start(1).unwrap();
+        } else {
+            checkpoint(&mut machine, stores[0].clone());
+        }
+        let dir = storage::config::paths::log_dir(DATA.as_ref(), "orders", log_id(0));
+        for (kind, bytes) in [(FileKind::Index, 8), (FileKind::TimeIndex, 12)] {
+            let (shard, path) = (machine.shards[0].clone(), dir.join(file_name(Offset(0), kind)));
+            let stat = machine.run(0, async move { shard.fs().stat(path).await.unwrap() }).unwrap();
+            assert_eq!(stat.map(|stat| stat.bytes), Some(bytes), "{kind:?}, recovered: {recovered}");
+        }
+        drop(stores);
     }
 }

@@ -236,12 +236,21 @@ impl Applying<'_> {
                 let mut buf = self.context.shard.arena().alloc_wait(write.bytes.len()).await;
                 buf.extend_from_slice(&write.bytes);
                 file.write_at(write.position, vec![buf.freeze()], WriteSync::None).await?;
-                if sealed {
-                    fs.set_len(&file, index_bytes(write.kind, write.entries)).await?;
-                }
                 self.sync(&file).await
             };
             done.await.map_err(self.io("write", &path))?;
+        }
+        // The last entry may have been there before, in a file as long as its blocks.
+        let lengths =
+            [FileKind::Index, FileKind::TimeIndex].map(|kind| (kind, index_bytes(kind, segment.index.entries(kind))));
+        for (kind, bytes) in lengths.into_iter().filter(|(_, bytes)| sealed && *bytes > 0) {
+            let path = self.dir.join(file_name(segment.meta.base_offset, kind));
+            let done = async {
+                let file = fs.open(&path, OPEN).await?;
+                fs.set_len(&file, bytes).await?;
+                self.sync(&file).await
+            };
+            done.await.map_err(self.io("set the length of", &path))?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use base::Offset;
 use shard::{Class, WriteSync};
 
 use super::core::StoreCore;
@@ -16,7 +17,7 @@ use crate::journal::scan::JournalPosition;
 use crate::log::{Log, LogState, Status};
 use crate::manifest::{LogRecord, ManifestHead};
 use crate::recovery::apply::index_bytes;
-use crate::segment::{FileKey, FileKind, IndexWrite, SegmentMeta};
+use crate::segment::{ActiveSegment, FileKey, FileKind, IndexWrite, SegmentMeta};
 use crate::tail::Address;
 use crate::tasks::for_each;
 
@@ -55,7 +56,21 @@ struct Captured {
     upto: Address,
     index_writes: Vec<(SegmentMeta, IndexWrite)>,
     /// Segments that are sealed, and whose files are to be made final.
-    seals: Vec<SegmentMeta>,
+    seals: Vec<Seal>,
+}
+
+/// A sealed segment, with how long each of its files is to be.
+struct Seal {
+    base_offset: Offset,
+    lengths: [(FileKind, u64); 3],
+}
+
+impl Seal {
+    fn of(segment: &ActiveSegment) -> Self {
+        let index = |kind| (kind, index_bytes(kind, segment.index.entries(kind)));
+        let lengths = [(FileKind::Log, segment.meta.bytes), index(FileKind::Index), index(FileKind::TimeIndex)];
+        Self { base_offset: segment.meta.base_offset, lengths }
+    }
 }
 
 /// Makes one checkpoint, with the ballast's room if there is no other.
@@ -175,7 +190,7 @@ fn capture_log(log: &Log, state: &LogState) -> Captured {
         record: log.0.to_record(state),
         upto: state.tail.end().0,
         index_writes,
-        seals: state.open.iter().map(|segment| segment.meta).filter(|meta| meta.sealed).collect(),
+        seals: state.open.iter().filter(|segment| segment.meta.sealed).map(Seal::of).collect(),
     }
 }
 
@@ -205,16 +220,17 @@ async fn write_indexes(core: &Rc<StoreCore>, captured: &Captured) -> std::io::Re
         let mut buf = core.shard.arena().alloc_wait(write.bytes.len()).await;
         buf.extend_from_slice(&write.bytes);
         file.write_at(write.position, vec![buf.freeze()], WriteSync::None).await?;
-        if meta.sealed {
-            core.shard.fs().set_len(&file, index_bytes(write.kind, write.entries)).await?;
-        }
         core.dirty.borrow_mut().file(key);
     }
-    for meta in &captured.seals {
-        let key = FileKey { log: log.id(), segment: meta.base_offset, kind: FileKind::Log };
-        let file = open_for_writing(core, log, key).await?;
-        core.shard.fs().set_len(&file, meta.bytes).await?;
-        core.dirty.borrow_mut().file(key);
+    for seal in &captured.seals {
+        // Those without an entry were never made. The others may have had their last one at an earlier checkpoint, which left
+        // them as long as their blocks.
+        for &(kind, bytes) in seal.lengths.iter().filter(|(_, bytes)| *bytes > 0) {
+            let key = FileKey { log: log.id(), segment: seal.base_offset, kind };
+            let file = open_for_writing(core, log, key).await?;
+            core.shard.fs().set_len(&file, bytes).await?;
+            core.dirty.borrow_mut().file(key);
+        }
     }
     Ok(())
 }
@@ -267,17 +283,17 @@ fn adopt(core: &StoreCore, captured: &Captured) {
             segment.index.written(write.kind, write.entries);
         }
     }
-    for meta in &captured.seals {
-        let at = state.open.iter().position(|segment| segment.meta.base_offset == meta.base_offset);
+    for seal in &captured.seals {
+        let at = state.open.iter().position(|segment| segment.meta.base_offset == seal.base_offset);
         if let Some(at) = at {
             let sealed = state.open.remove(at);
             let index = &sealed.index;
             let (index_entries, time_index_entries) =
                 (index.entries(FileKind::Index), index.entries(FileKind::TimeIndex));
             state.sealed.push(SegmentMeta { index_entries, time_index_entries, ..sealed.meta });
-            state.allocated.retain(|(base, _)| *base != meta.base_offset);
+            state.allocated.retain(|(base, _)| *base != seal.base_offset);
             // Written for the last time.
-            core.writers.forget(log.id(), meta.base_offset);
+            core.writers.forget(log.id(), seal.base_offset);
         }
     }
 }
