@@ -77,8 +77,22 @@ impl std::error::Error for JournalRot {}
 pub struct PassedOver {
     /// Heads of this generation without the rest of their frame: torn, overwritten in part, or rotten.
     pub damaged: u64,
+    /// Of these, the one that says the highest sequence.
+    pub damaged_last: Option<FoundFrame>,
     /// Heads of earlier generations.
     pub foreign: u64,
+}
+
+impl PassedOver {
+    fn note(&mut self, frame: FoundFrame, salt: u64) {
+        if frame.head.salt != salt {
+            self.foreign += 1;
+            return;
+        }
+        self.damaged += 1;
+        let sequence = |frame: &FoundFrame| frame.head.sequence;
+        self.damaged_last = self.damaged_last.into_iter().chain([frame]).max_by_key(sequence);
+    }
 }
 
 /// Every frame of generation `salt` in one file, of this lap and earlier ones.
@@ -94,9 +108,9 @@ pub fn scan_file(file: u32, content: &[u8], salt: u64, passed: &mut PassedOver) 
                 head.frame_bytes()
             }
             None => {
-                let head = FrameHead::parse(bytes);
-                passed.damaged += u64::from(head.is_some_and(|head| head.salt == salt));
-                passed.foreign += u64::from(head.is_some_and(|head| head.salt != salt));
+                if let Some(head) = FrameHead::parse(bytes) {
+                    passed.note(FoundFrame { file, offset: offset as u64, head }, salt);
+                }
                 JOURNAL_BLOCK_BYTES
             }
         };
@@ -223,6 +237,16 @@ mod tests {
         for &(name, files, from, expected) in cases {
             assert_eq!(check(files, from), expected.map(|(frames, dropped)| (frames.to_vec(), dropped)), "{name}");
         }
+    }
+
+    #[test]
+    fn what_is_begun_and_not_whole_is_told() {
+        let content = file(&[Frame(1, 1), Damaged(2, 2), Zeros, Foreign(9), Damaged(1, 1)]);
+        let mut passed = PassedOver::default();
+        assert_eq!(scan_file(3, &content, SALT, &mut passed).len(), 1);
+        assert_eq!((passed.damaged, passed.foreign), (2, 1));
+        let last = passed.damaged_last.expect("two are damaged");
+        assert_eq!((last.file, last.offset, last.head.sequence), (3, JOURNAL_BLOCK_BYTES as u64, 2));
     }
 
     #[test]

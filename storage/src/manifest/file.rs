@@ -1,7 +1,7 @@
 //! The two manifest copies of a shard on disk: reading the newest, writing the next.
 //!
-//! Owner: recovery, then the shard's store. The copy that is written is never the newest valid one, and its head goes last, so
-//! whatever a crash leaves of it is either whole or not valid.
+//! Owner: recovery, then the shard's store. The copy that is written is never the newest valid one. Its head is blanked first and
+//! written last, with a flush between each step: whatever a crash leaves of it is whole or has a blank head, and anything else has rotted.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -119,6 +119,7 @@ impl ManifestFiles {
     /// I/O; the copy is then not valid, the other one still is.
     pub async fn write(&self, copy: usize, head: &ManifestHead, records: &[impl AsRef<[u8]>]) -> io::Result<u64> {
         let file = &self.copies[copy].0;
+        self.write_head(file, &[0; PAYLOAD_AT]).await?;
         let mut sum = ManifestSum::new();
         let mut piece = Vec::with_capacity(PIECE_BYTES);
         let mut position = PAYLOAD_AT as u64;
@@ -135,10 +136,14 @@ impl ManifestFiles {
             position += piece.len() as u64;
         }
         file.datasync().await?;
-        let mut block = self.shard.arena().alloc_wait(PAYLOAD_AT).await;
-        block.extend_from_slice(&sum.head(head));
-        file.write_at(0, vec![block.freeze()], WriteSync::Data).await?;
+        self.write_head(file, &sum.head(head)).await?;
         Ok(position)
+    }
+
+    async fn write_head(&self, file: &File, head: &[u8]) -> io::Result<()> {
+        let mut block = self.shard.arena().alloc_wait(PAYLOAD_AT).await;
+        block.extend_from_slice(head);
+        file.write_at(0, vec![block.freeze()], WriteSync::Data).await
     }
 
     async fn write_piece(&self, file: &File, position: u64, piece: &[u8]) -> io::Result<()> {

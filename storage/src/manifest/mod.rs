@@ -2,7 +2,8 @@
 //!
 //! Two copies alternate on disk, `manifest-a` and `manifest-b`; the newest valid one counts, and its becoming durable is the
 //! moment a checkpoint, or a recovery, happens. A copy is a head block and, from [`PAYLOAD_AT`], one record for each log. The
-//! checksum in the head covers both, so a copy that was being written when the power went is simply not valid.
+//! checksum in the head covers both, so a copy that was being written when the power went is simply not valid. While a copy is being
+//! written its head is blank, so that one whose checksums are wrong has rotted.
 //!
 //! Cost: the whole of it is written at each checkpoint, in pieces; about 100 bytes for each log, 65 for each segment and up to
 //! 140 for each producer. 10,000 logs of two segments and one producer make 4 MB.
@@ -193,7 +194,7 @@ impl ManifestSum {
         let from = out.len();
         out.extend_from_slice(&(record.len() as u32).to_be_bytes());
         out.extend_from_slice(record);
-        self.checksum = crc32c::crc32c_append(self.checksum, &out[from..]);
+        self.checksum = checksum_of(self.checksum, &out[from..]);
         self.payload_bytes += (out.len() - from) as u64;
         self.log_count += 1;
     }
@@ -221,6 +222,55 @@ impl ManifestSum {
         out.resize(PAYLOAD_AT, 0);
         out
     }
+}
+
+/// The head of a copy as it stands in its file, and what it says of the records behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoredHead {
+    pub head: ManifestHead,
+    pub log_count: u32,
+    /// Bytes of records from [`PAYLOAD_AT`] on.
+    pub payload_bytes: u64,
+    /// CRC-32C of those.
+    pub payload_checksum: u32,
+}
+
+impl StoredHead {
+    /// Reads the head at the start of a copy; its own checksum is seen to, that of the records is not.
+    ///
+    /// # Errors
+    /// See [`ManifestError`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
+        let head = bytes.get(..HEAD_BYTES).ok_or(ManifestError::Invalid)?;
+        let stored = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
+        if head[..4] != MAGIC || crc32c::crc32c(&head[CHECKED_FROM..]) != stored {
+            return Err(ManifestError::Invalid);
+        }
+        let (format, head) = read_head(Reader::new(&head[CHECKED_FROM..])).map_err(|Short| ManifestError::Malformed)?;
+        if format == FORMAT { Ok(head) } else { Err(ManifestError::Format { format }) }
+    }
+
+    /// True where the head of a copy is still to be written: it was never, or a crash came while the copy was.
+    #[must_use]
+    pub fn is_blank(bytes: &[u8]) -> bool {
+        bytes.iter().take(HEAD_BYTES).all(|&byte| byte == 0)
+    }
+}
+
+/// The checksum of a manifest's records, `so_far` being that of what came before (0 at first).
+#[must_use]
+pub fn checksum_of(so_far: u32, records: &[u8]) -> u32 {
+    crc32c::crc32c_append(so_far, records)
+}
+
+fn read_head(mut reader: Reader<'_>) -> Result<(u32, StoredHead), Short> {
+    let (format, log_count) = (reader.u32()?, reader.u32()?);
+    let (version, salt) = (reader.u64()?, reader.u64()?);
+    let (sequence, offset, file) = (reader.u64()?, reader.u64()?, reader.u32()?);
+    let shard = ShardId(u16::try_from(reader.u32()?).map_err(|_| Short)?);
+    let head = ManifestHead { shard, version, salt, replay_from: JournalPosition { sequence, file, offset } };
+    let (payload_bytes, payload_checksum) = (reader.u64()?, reader.u32()?);
+    Ok((format, StoredHead { head, log_count, payload_bytes, payload_checksum }))
 }
 
 impl Manifest {
@@ -261,27 +311,11 @@ impl Manifest {
 
 /// The head, the number of records and their bytes, all checksums seen to.
 fn check(bytes: &[u8]) -> Result<(ManifestHead, u32, &[u8]), ManifestError> {
-    let head_bytes = bytes.get(..HEAD_BYTES).ok_or(ManifestError::Invalid)?;
-    let read = |mut reader: Reader<'_>| -> Result<(u32, ManifestHead, u32, u64, u32), Short> {
-        let (format, log_count) = (reader.u32()?, reader.u32()?);
-        let (version, salt) = (reader.u64()?, reader.u64()?);
-        let (sequence, offset, file) = (reader.u64()?, reader.u64()?, reader.u32()?);
-        let shard = ShardId(u16::try_from(reader.u32()?).map_err(|_| Short)?);
-        let head = ManifestHead { shard, version, salt, replay_from: JournalPosition { sequence, file, offset } };
-        Ok((format, head, log_count, reader.u64()?, reader.u32()?))
-    };
-    let stored = u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
-    if head_bytes[..4] != MAGIC || crc32c::crc32c(&head_bytes[CHECKED_FROM..]) != stored {
-        return Err(ManifestError::Invalid);
-    }
-    let (format, head, log_count, payload_bytes, checksum) =
-        read(Reader::new(&head_bytes[CHECKED_FROM..])).map_err(|Short| ManifestError::Malformed)?;
-    if format != FORMAT {
-        return Err(ManifestError::Format { format });
-    }
-    let end = usize::try_from(payload_bytes).ok().and_then(|bytes| bytes.checked_add(PAYLOAD_AT));
+    let stored = StoredHead::decode(bytes)?;
+    let end = usize::try_from(stored.payload_bytes).ok().and_then(|bytes| bytes.checked_add(PAYLOAD_AT));
     let payload = end.and_then(|end| bytes.get(PAYLOAD_AT..end)).ok_or(ManifestError::Invalid)?;
-    if crc32c::crc32c(payload) == checksum { Ok((head, log_count, payload)) } else { Err(ManifestError::Invalid) }
+    let intact = checksum_of(0, payload) == stored.payload_checksum;
+    if intact { Ok((stored.head, stored.log_count, payload)) } else { Err(ManifestError::Invalid) }
 }
 
 #[cfg(test)]
