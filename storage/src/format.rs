@@ -13,7 +13,10 @@ use shard::Shard;
 /// The format that this program writes. A newer one is refused; an older one is migrated, once there is one.
 pub const FORMAT_VERSION: u32 = 1;
 
-const FILE_NAME: &str = "format.toml";
+/// In the data directory.
+pub const FILE_NAME: &str = "format.toml";
+/// The file beside it that a broker holds a lock on.
+pub const LOCK_NAME: &str = "lock";
 const FILE_BYTES_MAX: usize = 4096;
 
 /// Whose data a directory holds.
@@ -97,22 +100,32 @@ impl std::error::Error for FormatError {}
 /// See [`FormatError`]; nothing was changed then.
 pub async fn open(shard: &Shard, data_dir: &Path, node: BrokerId, fresh: Uuid) -> Result<Identity, FormatError> {
     let path = data_dir.join(FILE_NAME);
-    let io = |error| FormatError::Io { path: path.clone(), error };
-    let fs = shard.fs();
-    if fs.stat(&path).await.map_err(io)?.is_none() {
-        if fs.stat(data_dir.join("shards")).await.map_err(io)?.is_some() {
-            return Err(FormatError::Missing { path });
-        }
+    let Some(identity) = read(shard, data_dir).await? else {
         let identity = Identity { cluster_id: fresh, node_id: node };
-        fs.write_file_durably(&path, encode(&identity)).await.map_err(io)?;
-        return Ok(identity);
-    }
-    let content = fs.read_file(&path, FILE_BYTES_MAX).await.map_err(io)?;
-    let identity = decode(&path, &content)?;
+        let written = shard.fs().write_file_durably(&path, encode(&identity)).await;
+        return written.map(|()| identity).map_err(|error| FormatError::Io { path, error });
+    };
     if identity.node_id != node {
         return Err(FormatError::OtherNode { path, node: identity.node_id, asked: node });
     }
     Ok(identity)
+}
+
+/// What a data directory is, whoever asks; `None` where it has never been used.
+///
+/// # Errors
+/// See [`FormatError`].
+pub async fn read(shard: &Shard, data_dir: &Path) -> Result<Option<Identity>, FormatError> {
+    let path = data_dir.join(FILE_NAME);
+    let io = |error| FormatError::Io { path: path.clone(), error };
+    let fs = shard.fs();
+    if fs.stat(&path).await.map_err(io)?.is_some() {
+        return decode(&path, &fs.read_file(&path, FILE_BYTES_MAX).await.map_err(io)?).map(Some);
+    }
+    if fs.stat(data_dir.join("shards")).await.map_err(io)?.is_some() {
+        return Err(FormatError::Missing { path });
+    }
+    Ok(None)
 }
 
 fn encode(identity: &Identity) -> Vec<u8> {

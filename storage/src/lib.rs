@@ -2,6 +2,7 @@
 //!
 //! Owner: a `ShardStore` on each shard owns all logs of that shard, one journal and one manifest.
 
+pub mod audit;
 pub mod budget;
 mod bytes;
 pub mod config;
