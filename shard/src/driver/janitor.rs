@@ -18,6 +18,7 @@ use std::sync::mpsc::Receiver;
 use base::ShardId;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags};
 
+use crate::driver::lock_holder::holder_of;
 use crate::driver::uring::returns::{Messenger, Return, Returns};
 use crate::driver::{DirEntry, FileStat, FsOp, OpId, OpenOptions, Space};
 
@@ -174,9 +175,21 @@ impl Janitor {
     fn lock(&mut self, path: &Path) -> io::Result<()> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644))?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        self.locks.push(file);
-        Ok(())
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                self.locks.push(file);
+                Ok(())
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(io::Error::new(io::ErrorKind::WouldBlock, holding(&file))),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn holding(file: &OwnedFd) -> String {
+    match holder_of(file) {
+        Some(holder) => format!("{holder} holds its lock"),
+        None => "another process, which cannot be seen from here, holds its lock".to_owned(),
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub(crate) mod helper;
 pub(crate) mod janitor;
+mod lock_holder;
 pub(crate) mod uring;
 
 use std::io;
