@@ -18,7 +18,7 @@ use storage::{Durability, RecoverConfig, RecoveredShard, ShardStore, StoreConfig
 
 use crate::api::http;
 use crate::cluster::{Broker, Controller, LocalShards, MetadataLog, View};
-use crate::config::{DurabilitySetting, NodeConfig};
+use crate::config::{self, DurabilitySetting, Endpoint, NodeConfig};
 use crate::connections;
 use crate::mesh_loop;
 use crate::message::Message;
@@ -132,9 +132,9 @@ async fn open_data_dir(shard: &Shard, config: &NodeConfig) -> Result<String, Boo
     fs.create_dir_all(dir)
         .await
         .map_err(|error| failed(&format!("the data directory {} can't be made", dir.display()), &error))?;
-    fs.lock(dir.join("lock")).await.map_err(|error| {
+    fs.lock(dir.join(storage::format::LOCK_NAME)).await.map_err(|error| {
         let why = if error.kind() == std::io::ErrorKind::WouldBlock {
-            "another process uses it; stop that one or choose another --data-dir".to_owned()
+            format!("another process uses it ({error}); stop that one or choose another --data-dir")
         } else {
             error.to_string()
         };
@@ -192,18 +192,9 @@ async fn listen_on(shard: &Shard, option: &str, addr: &str) -> Result<Listener, 
 /// Where clients are told to go.
 fn broker(config: &NodeConfig, local: SocketAddr) -> Result<Broker, BootError> {
     let id = BrokerId(config.broker_id);
-    let Some(advertised) = &config.advertised else {
-        if local.ip().is_unspecified() {
-            return Err(BootError(format!(
-                "clients can't connect to the wildcard address {local}; say what they are to use with advertised = \"HOST:PORT\""
-            )));
-        }
-        return Ok(Broker { id, host: local.ip().to_string(), port: local.port() });
-    };
-    let parts = advertised.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-    let (host, port) = parts.ok_or_else(|| BootError(format!("advertised = \"{advertised}\" is not HOST:PORT")))?;
-    let port = if port == 0 { local.port() } else { port };
-    Ok(Broker { id, host: host.trim_start_matches('[').trim_end_matches(']').to_owned(), port })
+    let Endpoint { host, port } =
+        config::endpoint(config.advertised.as_deref(), local).map_err(|error| BootError(error.to_string()))?;
+    Ok(Broker { id, host, port })
 }
 
 /// Gives every other shard what it owns; returns when all stores are open.

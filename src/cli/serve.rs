@@ -36,6 +36,9 @@ pub struct ServeArguments {
     /// Where Kafka clients connect; port 0 takes a free one [default: 127.0.0.1:9092]
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<String>,
+    /// What clients are told to connect to, where that differs from --listen: a wildcard address leads them nowhere
+    #[arg(long, value_name = "HOST:PORT")]
+    advertised: Option<String>,
     /// Where metrics and health are asked for; port 0 takes a free one, off for none [default: 127.0.0.1:8082]
     #[arg(long, value_name = "IP:PORT")]
     http: Option<String>,
@@ -58,6 +61,9 @@ impl ServeArguments {
         }
         if let Some(http) = &self.http {
             config.http.clone_from(http);
+        }
+        if self.advertised.is_some() {
+            config.advertised.clone_from(&self.advertised);
         }
         if self.shards.is_some() {
             config.shards = self.shards;
@@ -129,7 +135,8 @@ fn host_is_fit(config: &NodeConfig) -> bool {
     let report = probe::probe(data_dir);
     for finding in &report.findings {
         match finding.severity {
-            Severity::Note => tracing::info!("{finding}"),
+            // What is worth knowing is for `doctor` to tell, or for the runtime once it matters.
+            Severity::Note => tracing::debug!("{finding}"),
             Severity::Warning => tracing::warn!("{finding}"),
             Severity::Fatal => tracing::error!("{finding}"),
         }

@@ -1,12 +1,14 @@
 //! Settings: those of the node (one TOML file and the options of `serve`) and those of topics (Kafka's names), which
 //! a policy file may declare.
 
+mod advertised;
 mod describe;
 mod keys;
 mod node;
 pub mod policy;
 mod topic;
 
+pub use advertised::{AdvertisedError, Endpoint, endpoint};
 pub use describe::{ConfigSource, DescribedSetting, Synonym, describe_broker, describe_topic};
 pub use keys::{KEYS, Key};
 pub use node::{ConfigError, DurabilitySetting, NodeConfig};

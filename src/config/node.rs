@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::advertised::{AdvertisedError, endpoint};
 use super::keys::Key;
 
 /// When a record counts as held.
@@ -102,6 +103,7 @@ pub enum ConfigError {
     Parse { path: PathBuf, error: toml::de::Error },
     UnknownKey { path: PathBuf, key: String },
     OutOfBounds { key: &'static str, value: String },
+    Advertised(AdvertisedError),
 }
 
 impl fmt::Display for ConfigError {
@@ -122,6 +124,7 @@ impl fmt::Display for ConfigError {
                 let bounds = Key::find(key).map_or("see `tidemill config show`", |key| key.bounds);
                 write!(f, "{key} = {value} is out of bounds: {bounds}")
             }
+            Self::Advertised(error) => error.fmt(f),
         }
     }
 }
@@ -201,6 +204,9 @@ impl NodeConfig {
         bound(self.broker_id >= 0, "broker-id", &self.broker_id)?;
         let listen = self.listen.parse::<SocketAddr>();
         bound(listen.is_ok(), "listen", &self.listen)?;
+        if let Ok(listen) = listen {
+            endpoint(self.advertised.as_deref(), listen).map_err(ConfigError::Advertised)?;
+        }
         let http = self.http_addr().is_none_or(|addr| addr.parse::<SocketAddr>().is_ok());
         bound(http, "http", &self.http)?;
         let series = self.metrics_partitions_max;
