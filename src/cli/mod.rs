@@ -1,12 +1,9 @@
 //! The command line: one file for each verb.
 
-mod batches;
 mod config;
 mod consume;
 mod failure;
 mod log;
-mod log_dump;
-mod log_verify;
 mod output;
 mod produce;
 pub mod serve;

@@ -3,11 +3,10 @@
 //! Owner: the verb that looks. Memory is bounded by [`WINDOW_BYTES`] and the largest batch that a segment may hold.
 
 use std::io;
-use std::path::Path;
 
 use base::MIB;
 use record::{BatchError, BatchView};
-use shard::{File, OpenOptions, Shard};
+use shard::{File, Shard};
 use storage::recovery::image::{JournalImage, read_file_range};
 use storage::recovery::log_replay::Extent;
 
@@ -26,20 +25,15 @@ pub struct SegmentBytes<'a> {
     overlay: Option<(&'a JournalImage, &'a [Extent])>,
 }
 
-/// Opens a file for reading; `None` where there is none.
-pub async fn open(shard: &Shard, path: &Path) -> io::Result<Option<File>> {
-    let options = OpenOptions { read: true, write: false, create: false, exclusive: false, direct: true };
-    match shard.fs().open(path, options).await {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 impl<'a> SegmentBytes<'a> {
     /// All of a file.
     pub fn of_file(shard: &'a Shard, file: File) -> Self {
         Self { shard, bytes: file.bytes_at_open(), file: Some(file), overlay: None }
+    }
+
+    /// The first `bytes` of a segment's file, as they stand there.
+    pub fn of_segment(shard: &'a Shard, file: Option<File>, bytes: u64) -> Self {
+        Self { shard, file, bytes, overlay: None }
     }
 
     /// The first `bytes` of a segment, in the order in which a start would put them there.
