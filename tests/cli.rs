@@ -48,6 +48,14 @@ impl Broker {
         run(&[arguments, &["--bootstrap", &self.address]].concat(), input)
     }
 
+    /// Stops it in good order; its directory is the caller's to remove.
+    fn stop(mut self) -> PathBuf {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        assert!(self.child.wait().expect("it ends").success());
+        std::mem::take(&mut self.dir)
+    }
+
     fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -57,7 +65,9 @@ impl Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         self.kill();
-        let _ = fs::remove_dir_all(&self.dir);
+        if !self.dir.as_os_str().is_empty() {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
     }
 }
 
@@ -334,7 +344,7 @@ fn a_policy_that_can_not_be_had_changes_nothing() {
 
 #[test]
 fn nobody_there_is_an_exit_code_of_its_own() {
-    for verb in [&["topic", "list"][..], &["consume", "t"], &["produce", "t"]] {
+    for verb in [&["topic", "list"][..], &["consume", "t"], &["produce", "t"], &["cluster", "status"]] {
         let (exit, output, error) = run(&[verb, &["--bootstrap", "127.0.0.1:1"]].concat(), b"x\n");
         assert_eq!((exit, output.as_str()), (4, ""), "{verb:?}");
         assert!(error.contains("127.0.0.1:1") && error.contains("--bootstrap"), "{error}");
@@ -370,9 +380,116 @@ fn files_of_a_stopped_broker_are_dumped_and_verified() {
     bytes[second as usize + 70] ^= 1;
     fs::write(&journal, &bytes).expect("writable");
     let (exit, output, _) = run(&["log", "verify", &dir, "--output", "json"], b"");
-    let damage = &lines(&output)[0];
+    let rows = lines(&output);
+    let damage = rows.iter().find(|row| row["severity"] == "damage").expect("there is one");
     assert_eq!((exit, damage["position"].as_u64()), (3, Some(second)), "{output} {third}");
     assert_eq!(damage["file"].as_str(), journal.to_str());
+    let (exit, output, _) = run(&["doctor", "--data-dir", &dir], b"");
+    assert!(exit == 1 && output.contains("log verify"), "{output}");
+}
+
+#[test]
+fn files_of_every_kind_are_dumped() {
+    let broker = Broker::start("dumped");
+    assert_eq!(broker.run(&["topic", "create", "t", "--config", "index.interval.bytes=1024"], b"").0, 0);
+    for _ in 0..3 {
+        assert_eq!(broker.run(&["produce", "t"], &[b'x'; 3000]).0, 0);
+    }
+    let dir = broker.stop();
+    let log_dir = fs::read_dir(dir.join("logs/t")).expect("there").next().expect("a partition").expect("listed").path();
+    let dump = |path: &Path| {
+        let (exit, output, error) =
+            run(&["log", "dump", "--records", "--output", "json", &path.display().to_string()], b"");
+        assert_eq!(exit, 0, "{path:?}: {output}{error}");
+        lines(&output)
+    };
+    let batches = dump(&log_dir.join("00000000000000000000.log"));
+    let batches: Vec<_> = batches.iter().filter(|row| row.get("base_offset").is_some()).collect();
+    assert_eq!(batches.iter().map(|row| row["base_offset"].as_i64()).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
+    // Each entry names a batch: the first has none, for nothing was appended before it.
+    let [offsets, times] =
+        ["index", "timeindex"].map(|kind| dump(&log_dir.join(format!("00000000000000000000.{kind}"))));
+    assert_eq!((offsets.len(), times.len()), (2, 2));
+    for ((offset, time), batch) in offsets.iter().zip(&times).zip(&batches[1..]) {
+        assert_eq!((&offset["last_offset"], &offset["batch_position"]), (&batch["last_offset"], &batch["position"]));
+        assert_eq!((&time["last_offset"], &time["timestamp"]), (&batch["last_offset"], &batch["max_timestamp"]));
+    }
+    let shards = [0, 1].map(|shard| dump(&dir.join(format!("shards/{shard}"))));
+    let rows: Vec<_> = shards.iter().flatten().collect();
+    let log = rows.iter().find(|row| row["topic"] == "t").expect("a manifest knows the log");
+    assert_eq!((log["start_offset"].as_i64(), log["end_offset"].as_i64()), (Some(0), Some(3)));
+    assert!(rows.iter().any(|row| row["entry"] == "create"), "a journal has the log's beginning");
+    // What is no file of ours is not guessed at.
+    assert_eq!(run(&["log", "dump", &dir.join("format.toml").display().to_string()], b"").0, 5);
+    assert_eq!(run(&["log", "dump", &dir.join("no-such-file").display().to_string()], b"").0, 5);
+    let _ = fs::remove_dir_all(&dir);
+}
+
+#[test]
+fn the_state_of_the_cluster_is_told() {
+    let broker = Broker::start("status");
+    assert_eq!(broker.run(&["topic", "create", "t", "--partitions", "3"], b"").0, 0);
+    assert_eq!(broker.run(&["produce", "t"], &[b'x'; 1000]).0, 0);
+    let (exit, output, error) = broker.run(&["cluster", "status", "--output", "json"], b"");
+    let status = &lines(&output)[0];
+    assert_eq!((exit, error.as_str(), status["healthy"].as_bool()), (0, "", Some(true)), "{output}");
+    assert_eq!((status["controller"].as_i64(), status["brokers"][0]["id"].as_i64()), (Some(1), Some(1)));
+    let port = broker.address.rsplit_once(':').expect("an address").1;
+    assert_eq!(status["brokers"][0]["port"].to_string(), port);
+    assert_eq!((status["topics"].as_i64(), status["partitions"].as_i64()), (Some(1), Some(3)));
+    let dir = &status["log_dirs"][0];
+    assert_eq!((dir["path"].as_str(), dir["replicas"].as_i64()), (broker.dir.to_str(), Some(3)));
+    assert!(dir["replica_bytes"].as_u64() > Some(1000) && dir["usable_bytes"].as_u64() > Some(0), "{output}");
+    let (exit, output, _) = broker.run(&["cluster", "status"], b"");
+    assert!(exit == 0 && output.lines().any(|line| line == "healthy"), "{output}");
+}
+
+#[test]
+fn the_doctor_says_what_stands_in_the_way() {
+    let mut broker = Broker::start("doctor");
+    let dir = broker.dir.display().to_string();
+    let doctor = |dir: &str| run(&["doctor", "--data-dir", dir, "--output", "json"], b"");
+    let (exit, output, _) = doctor(&dir);
+    let holder = format!("process {}", broker.child.id());
+    assert!(exit == 1 && output.contains("is in use") && output.contains(&holder), "{output}");
+    broker.kill();
+    for dir in [&dir, "/tmp/no/such/directory/yet"] {
+        let (exit, output, error) = doctor(dir);
+        let rows = lines(&output);
+        assert_eq!((exit, error.as_str(), rows[0]["io_uring"].as_bool()), (0, "", Some(true)), "{output}");
+        assert_eq!(rows.last().and_then(|row| row["fit"].as_bool()), Some(true));
+    }
+    assert!(!Path::new("/tmp/no").exists(), "nothing is made");
+    let format = broker.dir.join("format.toml");
+    let text = fs::read_to_string(&format).expect("readable");
+    for (text, word) in [
+        (text.replace("node_id = 1", "node_id = 7"), "belongs to broker 7"),
+        (text.replace("format = 1", "format = 9"), "format 9"),
+        (String::new(), "can't be understood"),
+    ] {
+        fs::write(&format, text).expect("writable");
+        let (exit, output, _) = doctor(&dir);
+        assert!(exit == 1 && output.contains(word), "{word}: {output}");
+    }
+    let file = format.display().to_string();
+    for (dir, word) in [(file.as_str(), "is a file"), ("/proc/nothing", "no file can be made in /proc")] {
+        let (exit, output, _) = doctor(dir);
+        assert!(exit == 1 && output.contains(word), "{word}: {output}");
+    }
+    let settings = broker.dir.join("node.toml");
+    for (text, exit, word) in [
+        ("memory-bytes = 70368744177664\n", 0, "memory-bytes is 64.0 TiB"),
+        ("disk-reserve-bytes = 1125899906842624\n", 1, "less than the reserve"),
+        ("shards = 0\n", 1, "shards = 0 is out of bounds"),
+        ("listen = \"0.0.0.0:9092\"\n", 1, "--advertised"),
+    ] {
+        fs::write(&settings, format!("data-dir = \"/tmp/no/such/directory/yet\"\n{text}")).expect("writable");
+        let (found, output, _) = run(&["doctor", "--config", settings.to_str().expect("text")], b"");
+        assert_eq!(found, exit, "{text}: {output}");
+        assert!(output.contains(word), "{text}: {output}");
+    }
+    assert_eq!(run(&["doctor", "--config", "/no/such/file"], b"").0, 2);
+    assert_eq!(run(&["doctor"], b"").0, 0);
 }
 
 /// The journal file with the topic's appends: the one with the most commits.
@@ -401,6 +518,9 @@ fn configurations_are_checked_and_shown() {
         ("shards = 0\n", 1, "1 to 256"),
         ("shards = \n", 1, "not valid"),
         ("shards = \"two\"\n", 1, "not valid"),
+        ("listen = \"0.0.0.0:9092\"\n", 1, "--advertised HOST:PORT"),
+        ("listen = \"0.0.0.0:9092\"\nadvertised = \"broker:0\"\n", 0, "is valid"),
+        ("advertised = \"[::]:9092\"\n", 1, "wildcard"),
     ] {
         fs::write(&path, text).expect("written");
         let (found, output, error) = run(&["config", "check", "--config", file], b"");

@@ -1,7 +1,9 @@
 //! The command line: one file for each verb.
 
+mod cluster;
 mod config;
 mod consume;
+mod doctor;
 mod failure;
 mod log;
 mod output;
@@ -37,6 +39,10 @@ enum Verb {
     Consume(consume::ConsumeArguments),
     /// Check a configuration, or show what every key is set to
     Config(config::ConfigArguments),
+    /// Show how the cluster is
+    Cluster(cluster::ClusterArguments),
+    /// Say what on this host, or in a data directory, stands in a broker's way, and what to do about it
+    Doctor(doctor::DoctorArguments),
     /// Look into the files of a stopped broker
     Log(log::LogArguments),
 }
@@ -71,6 +77,8 @@ pub fn run() -> ExitCode {
         Verb::Produce(arguments) => produce::run(arguments),
         Verb::Consume(arguments) => consume::run(arguments),
         Verb::Config(arguments) => config::run(&arguments),
+        Verb::Cluster(arguments) => cluster::run(arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
         Verb::Log(arguments) => log::run(arguments),
     }
     .into()

@@ -75,6 +75,19 @@ pub fn run<F>(verb: impl FnOnce(Shard) -> F + Clone + Send + 'static) -> Exit
 where
     F: Future<Output = Result<Exit, Failure>> + 'static,
 {
+    let main = move |shard: Shard| async move { verb(shard).await.unwrap_or_else(|failure| failure.report()) };
+    on_shard(main).unwrap_or_else(|error| cannot_start(&error).report())
+}
+
+/// Runs something on a shard of its own.
+///
+/// # Errors
+/// The shard can't be started, for want of io_uring most likely.
+pub fn on_shard<T, F>(main: impl FnOnce(Shard) -> F + Clone + Send + 'static) -> std::io::Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + 'static,
+{
     let options = SpawnOptions {
         pin: false,
         // A client has a handful of sockets and files.
@@ -86,11 +99,8 @@ where
         },
         shard: ShardOptions { arena_bytes: 128 * MIB, ..ShardOptions::default() },
     };
-    let main = move |shard: Shard, ()| async move { verb(shard).await.unwrap_or_else(|failure| failure.report()) };
-    match spawn_shards(&options, vec![()], main) {
-        Ok(threads) => threads.join()[0],
-        Err(error) => cannot_start(&error).report(),
-    }
+    let threads = spawn_shards(&options, vec![()], move |shard: Shard, ()| main(shard))?;
+    Ok(threads.join().pop().expect("one shard was started"))
 }
 
 fn cannot_start(error: &std::io::Error) -> Failure {

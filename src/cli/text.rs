@@ -45,6 +45,21 @@ pub fn base64(bytes: &[u8]) -> String {
     out
 }
 
+/// A number of bytes with three digits or so, as in 1.5 GiB.
+#[must_use]
+pub fn bytes(count: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut tenths, mut unit) = (u128::from(count) * 10, None);
+    while tenths >= 10_240 && unit != Some(UNITS.len() - 1) {
+        tenths /= 1024;
+        unit = Some(unit.map_or(0, |unit| unit + 1));
+    }
+    match unit {
+        None => format!("{count} B"),
+        Some(unit) => format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit]),
+    }
+}
+
 const MS_PER_DAY: i64 = 86_400_000;
 
 /// A point in time as RFC 3339 in UTC, with milliseconds; the bare number where it lies outside the years 0 to 9999.
@@ -195,6 +210,21 @@ mod tests {
         }
         assert_eq!(escaped("a\tb\\ü".as_bytes()), "a\\tb\\\\ü");
         assert_eq!(escaped(b"\xff\n\x00"), "\\xff\\n\\u{0}");
+    }
+
+    #[test]
+    fn sizes_are_shown_in_their_unit() {
+        for (count, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1536, "1.5 KiB"),
+            ((1 << 20) - 1, "1023.9 KiB"),
+            (5 << 30, "5.0 GiB"),
+            (u64::MAX, "15.9 EiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
     }
 
     #[test]

@@ -146,6 +146,8 @@ pub enum EntryFault {
     Order,
     /// No batch begins at the position.
     NoBatchAt { position: u32 },
+    /// The batch of its offset begins elsewhere.
+    Position { named: u32, found: u64 },
     /// A batch begins there and ends with another offset.
     LastOffset { named: Offset, found: Offset },
     /// No batch ends with the offset.
@@ -159,8 +161,11 @@ impl fmt::Display for EntryFault {
         match self {
             Self::Order => f.write_str("it does not follow the entry before it, or lies outside the segment"),
             Self::NoBatchAt { position } => write!(f, "no batch begins at byte {position}"),
+            Self::Position { named, found } => {
+                write!(f, "it names byte {named}, and the batch of its offset begins at byte {found}")
+            }
             Self::LastOffset { named, found } => {
-                write!(f, "it names offset {named}, and the batch there ends with {found}")
+                write!(f, "it names offset {named}, and the batch meant ends with {found}")
             }
             Self::NoBatchOf { last_offset } => write!(f, "no batch ends with offset {last_offset}"),
             Self::Timestamp { named, of_batch, so_far } => write!(
@@ -193,7 +198,10 @@ pub trait AuditedEntry: IndexEntry {
 impl AuditedEntry for OffsetEntry {
     fn beside(&self, batch: &Passed) -> Beside {
         match u64::from(self.position).cmp(&batch.position) {
-            std::cmp::Ordering::Greater => Beside::Later,
+            std::cmp::Ordering::Greater if self.last_offset > batch.last_offset => Beside::Later,
+            std::cmp::Ordering::Greater => {
+                Beside::Wrong(EntryFault::Position { named: self.position, found: batch.position })
+            }
             std::cmp::Ordering::Less => Beside::Wrong(self.beyond()),
             std::cmp::Ordering::Equal if self.last_offset == batch.last_offset => Beside::Right,
             std::cmp::Ordering::Equal => {
@@ -210,7 +218,11 @@ impl AuditedEntry for OffsetEntry {
 impl AuditedEntry for TimeEntry {
     fn beside(&self, batch: &Passed) -> Beside {
         match self.last_offset.cmp(&batch.last_offset) {
-            std::cmp::Ordering::Greater => Beside::Later,
+            std::cmp::Ordering::Greater if self.timestamp > batch.max_timestamp_so_far => Beside::Later,
+            // The first batch that has its timestamp has been.
+            std::cmp::Ordering::Greater => {
+                Beside::Wrong(EntryFault::LastOffset { named: self.last_offset, found: batch.last_offset })
+            }
             std::cmp::Ordering::Less => Beside::Wrong(self.beyond()),
             std::cmp::Ordering::Equal
                 if self.timestamp == batch.max_timestamp && self.timestamp == batch.max_timestamp_so_far =>

@@ -96,7 +96,9 @@ fn entries_are_held_to_the_batches_they_name() {
     let later = Passed { max_timestamp_so_far: WallTime(60), ..batch };
     for (offset, position, expected) in [
         (9, 100, Beside::Right),
-        (9, 101, Beside::Later),
+        (10, 101, Beside::Later),
+        // Later by its position alone: what comes after it is not to wait for that.
+        (9, 101, Beside::Wrong(EntryFault::Position { named: 101, found: 100 })),
         (9, 99, Beside::Wrong(EntryFault::NoBatchAt { position: 99 })),
         (8, 100, Beside::Wrong(EntryFault::LastOffset { named: Offset(8), found: Offset(9) })),
     ] {
@@ -109,7 +111,8 @@ fn entries_are_held_to_the_batches_they_name() {
     };
     for (timestamp, offset, batch, expected) in [
         (50, 9, &batch, Beside::Right),
-        (50, 10, &batch, Beside::Later),
+        (51, 10, &batch, Beside::Later),
+        (50, 10, &batch, Beside::Wrong(EntryFault::LastOffset { named: Offset(10), found: Offset(9) })),
         (50, 8, &batch, Beside::Wrong(EntryFault::NoBatchOf { last_offset: Offset(8) })),
         (51, 9, &batch, wrong(51, 50)),
         (50, 9, &later, wrong(50, 60)),

@@ -24,7 +24,7 @@ use wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use wire::{ApiKey, Decoder, ErrorCode, Frame, Message, Part, Request, ResponseHeader, encode_request};
 
 use crate::Error;
-use crate::versions::{VersionTable, highest_common};
+use crate::versions::{SOFTWARE, VersionTable, highest_common};
 
 /// Bytes handed to the socket in one go, at least one frame: enough to keep it busy, few enough to see its errors soon.
 const SEND_BYTES: usize = MIB;
@@ -267,8 +267,7 @@ impl Connection {
 
     /// Asks what the broker serves, twice where it does not know our version of the question (KIP-511).
     async fn negotiate(&self) -> Result<(), Error> {
-        let request =
-            ApiVersionsRequest { client_software_name: "tidemill", client_software_version: env!("CARGO_PKG_VERSION") };
+        let request = SOFTWARE;
         let ours = ApiVersionsRequest::VERSIONS;
         let mut version = *ours.end();
         loop {

@@ -9,6 +9,7 @@
 //! | read records | [`Consumer`] |
 //! | create, delete, list and describe topics, ask for offsets | the methods of [`Client`] in `admin` |
 //! | change topics, see their settings | the methods of [`Client`] in `alter` and `settings` |
+//! | ask who the cluster is, what log directories hold | the methods of [`Client`] in `cluster` |
 //! | send any request to any or to one broker | [`Client::call_any`], [`Client::call`] |
 //! | speak with one socket | [`Connection`] |
 //!
@@ -19,6 +20,7 @@ mod address;
 mod admin;
 mod alter;
 mod client;
+mod cluster;
 mod connection;
 mod consumer;
 mod error;
@@ -30,6 +32,7 @@ mod wait;
 
 pub use admin::{CreatedTopic, ListedOffset, NewTopic, OffsetSpec};
 pub use client::{Client, ClientOptions, Lane};
+pub use cluster::{ClusterDescription, DescribedBroker, FinalizedFeature, LogDir};
 pub use connection::{Answer, Connection, ConnectionOptions, Reply, Sending, Sent, Slot};
 pub use consumer::{
     Assigned, ConsumeError, Consumer, ConsumerOptions, Corrupt, Fault, Fetched, OutOfRange, RecordBatch, Start,

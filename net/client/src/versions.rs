@@ -5,10 +5,14 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use wire::messages::ApiVersionsResponse;
+use wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use wire::{ApiKey, Request};
 
 use crate::Error;
+
+/// The question what a broker serves, with what this client says of itself (KIP-511).
+pub(crate) const SOFTWARE: ApiVersionsRequest<'static> =
+    ApiVersionsRequest { client_software_name: "tidemill", client_software_version: env!("CARGO_PKG_VERSION") };
 
 /// What a broker said it serves.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]

@@ -41,7 +41,8 @@ fn find(locks: &str, device: (u32, u32), inode: u64) -> Option<u32> {
         let (pid, place) = (fields.next()?, fields.next()?);
         let mut place = place.split(':');
         let number = |text: &str| u32::from_str_radix(text, 16).ok();
-        let (of_device, of_inode) = ((number(place.next()?)?, number(place.next()?)?), place.next()?.parse::<u64>().ok()?);
+        let (of_device, of_inode) =
+            ((number(place.next()?)?, number(place.next()?)?), place.next()?.parse::<u64>().ok()?);
         let holds = kind == "FLOCK" && access == "WRITE" && of_device == device && of_inode == inode;
         // A holder outside of this process's namespace has the number 0, or none.
         pid.parse().ok().filter(|&pid| holds && pid > 0)

@@ -28,6 +28,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use shard::{File, OpenOptions, Shard};
 
+pub use shards::manifests_in_doubt;
+
 use super::failure::Failure;
 use super::output::Format;
 use super::{Exit, session};

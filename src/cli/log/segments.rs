@@ -148,14 +148,8 @@ impl LogChecks<'_> {
 
     /// Checks a segment's batches one after another; returns how many were sound.
     async fn segment(&mut self, subject: &Subject<'_>) -> Result<u64, Failure> {
-        let path = subject.path(FileKind::Log);
-        let meta = subject.meta;
-        let file = open(self.shard, &path).await.map_err(unreadable(&path))?;
-        let file_bytes = file.as_ref().map_or(0, File::bytes_at_open);
-        if subject.is_final && file_bytes != meta.bytes {
-            let what = format!("the file has {file_bytes} bytes, where {} were sealed", meta.bytes);
-            self.report.damage(Place::new(&path, file_bytes.min(meta.bytes)), what, Some(RESTORE));
-        }
+        let (path, meta) = (subject.path(FileKind::Log), subject.meta);
+        let file = self.log_file(&path, subject).await?;
         let mut offsets = self.index::<OffsetEntry>(subject, FileKind::Index, subject.indexed.index_entries).await?;
         let mut times =
             self.index::<TimeEntry>(subject, FileKind::TimeIndex, subject.indexed.time_index_entries).await?;
@@ -164,30 +158,38 @@ impl LogChecks<'_> {
             Some((journal, extents)) => SegmentBytes::replayed(self.shard, file, meta.bytes, journal, extents),
             None => SegmentBytes::of_segment(self.shard, file, meta.bytes),
         });
-        let (mut sound, mut faults) = (0, 0);
+        let (mut sound, mut faults, mut follows_fault) = (0, 0, false);
         loop {
             let fault = match walk.next().await.map_err(unreadable(&path))? {
-                Found::Batch => match self.batch(&mut audit, walk.position(), &walk.batch()) {
-                    Ok(passed) => {
-                        sound += 1;
-                        // Beside a damaged batch an index can't be judged.
-                        if faults == 0 {
-                            offsets.pass(&passed, self.report).await?;
-                            times.pass(&passed, self.report).await?;
-                        }
-                        continue;
-                    }
-                    Err(what) => what,
-                },
-                Found::Zeros { .. } => "zeros, where batches should be".to_owned(),
-                Found::Bad(error) => error.to_string(),
-                Found::End => break,
+                Found::Batch => self.batch(&mut audit, walk.position(), &walk.batch()).map(Some),
+                Found::Zeros { .. } => Err("zeros, where batches should be".to_owned()),
+                Found::Bad(error) => Err(error.to_string()),
+                Found::End => Ok(None),
             };
-            faults += 1;
-            self.report.damage(Place::new(&path, walk.position()), fault, Some(RESTORE));
-            if walk.is_over() {
-                return Ok(sound);
+            match fault {
+                // Beside a damaged batch an index can't be judged.
+                Ok(Some(passed)) if faults == 0 => {
+                    offsets.pass(&passed, self.report).await?;
+                    times.pass(&passed, self.report).await?;
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) if follows_fault => {
+                    let what = "what follows the damaged batch can't be told apart: its length may be what is wrong";
+                    self.report.note(Place::new(&path, walk.position()), what, None);
+                    return Ok(sound);
+                }
+                Err(what) => {
+                    faults += 1;
+                    self.report.damage(Place::new(&path, walk.position()), what, Some(RESTORE));
+                    if walk.is_over() {
+                        return Ok(sound);
+                    }
+                    follows_fault = true;
+                    continue;
+                }
             }
+            (sound, follows_fault) = (sound + 1, false);
         }
         if faults == 0 {
             if let Err(what) = audit.end(meta, walk.position()) {
@@ -200,6 +202,16 @@ impl LogChecks<'_> {
             }
         }
         Ok(sound)
+    }
+
+    async fn log_file(&mut self, path: &Path, subject: &Subject<'_>) -> Result<Option<File>, Failure> {
+        let file = open(self.shard, path).await.map_err(unreadable(path))?;
+        let (bytes, known) = (file.as_ref().map_or(0, File::bytes_at_open), subject.meta.bytes);
+        if subject.is_final && bytes != known {
+            let what = format!("the file has {bytes} bytes, where {known} were sealed");
+            self.report.damage(Place::new(path, bytes.min(known)), what, Some(RESTORE));
+        }
+        Ok(file)
     }
 
     fn batch(&self, audit: &mut BatchAudit<'_>, position: u64, batch: &BatchView<'_>) -> Result<Passed, String> {

@@ -40,11 +40,33 @@ impl FoundCopy {
 
 /// Looks at both copies of every shard's manifest; returns those that a start would go by.
 pub async fn check_manifests(shard: &Shard, data_dir: &Path, report: &mut Report) -> Result<Vec<PathBuf>, Failure> {
+    let mut newest = Vec::new();
+    for copies in read_manifests(shard, data_dir).await? {
+        newest.extend(show_copies(&copies, report)?);
+    }
+    Ok(newest)
+}
+
+/// What is wrong with copies of manifests, a line for each; for those who only want to know whether there is anything.
+///
+/// # Errors
+/// The directory can't be read.
+pub async fn manifests_in_doubt(shard: &Shard, data_dir: &Path) -> Result<Vec<String>, Failure> {
+    let found = read_manifests(shard, data_dir).await?;
+    let doubt = |found: &FoundCopy| match &found.copy {
+        Copy::Damaged { position, what, .. } => Some(format!("{}: at byte {position}: {what}", found.path.display())),
+        _ => None,
+    };
+    Ok(found.iter().flatten().filter_map(doubt).collect())
+}
+
+/// The copies that there are, shard by shard.
+async fn read_manifests(shard: &Shard, data_dir: &Path) -> Result<Vec<Vec<FoundCopy>>, Failure> {
     let dirs = shard_dirs(shard, data_dir).await.map_err(|error| match error {
         RecoverError::Io { what, path, error } => Failure::failed(format!("cannot {what} {}: {error}", path.display())),
         other => Failure::failed(other),
     })?;
-    let mut newest = Vec::new();
+    let mut found = Vec::new();
     for of in dirs {
         let dir = paths::shard_dir(data_dir, of);
         let mut copies = Vec::new();
@@ -55,9 +77,9 @@ pub async fn check_manifests(shard: &Shard, data_dir: &Path, report: &mut Report
             let copy = manifests::read(&file, |head: &StoredHead| logs = head.log_count, |_, _| ()).await;
             copies.push(FoundCopy { copy: copy.map_err(unreadable(&path))?, path, logs });
         }
-        newest.extend(show_copies(&copies, report)?);
+        found.push(copies);
     }
-    Ok(newest)
+    Ok(found)
 }
 
 /// Says what the copies of one shard are; returns the one that counts.

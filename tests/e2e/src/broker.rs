@@ -28,6 +28,8 @@ pub struct Launch {
     /// `RUST_LOG`.
     pub log_filter: String,
     pub more: Vec<String>,
+    /// A program with its arguments that starts the broker in its place, such as prlimit(1).
+    pub through: Vec<String>,
 }
 
 /// What became of a broker that was to end by itself.
@@ -93,6 +95,7 @@ impl Launch {
             config: None,
             log_filter: "info".into(),
             more: Vec::new(),
+            through: Vec::new(),
         }
     }
 
@@ -116,6 +119,11 @@ impl Launch {
         Self { more: arguments.iter().map(|&argument| argument.to_owned()).collect(), ..self.clone() }
     }
 
+    #[must_use]
+    pub fn through(&self, program: &[&str]) -> Self {
+        Self { through: program.iter().map(|&word| word.to_owned()).collect(), ..self.clone() }
+    }
+
     /// What the broker writes to standard error, over all its starts.
     #[must_use]
     pub fn log_path(&self) -> PathBuf {
@@ -125,7 +133,14 @@ impl Launch {
     fn spawn(&self) -> Child {
         let log =
             std::fs::File::options().create(true).append(true).open(self.log_path()).expect("the log can be opened");
-        let mut command = bound_to_this_thread(program());
+        let mut command = match self.through.split_first() {
+            None => bound_to_this_thread(program()),
+            Some((first, rest)) => {
+                let mut command = bound_to_this_thread(first);
+                command.args(rest).arg(program());
+                command
+            }
+        };
         let shards = self.shards.to_string();
         command.args(["serve", "--listen", &self.listen, "--http", "127.0.0.1:0", "--shards", &shards, "--data-dir"]);
         command.arg(&self.data_dir).args(&self.more).env("RUST_LOG", &self.log_filter);

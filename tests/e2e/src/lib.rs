@@ -5,6 +5,7 @@
 
 pub mod broker;
 pub mod churn;
+pub mod confined;
 pub mod ledger;
 pub mod load;
 pub mod namespace;

@@ -61,7 +61,8 @@ fn a_data_directory_belongs_to_one_process() {
     let launch = launch(dir.path());
     let first = launch.start();
     let data = launch.data_dir.display().to_string();
-    check(&launch, 5, &[&data, "another process uses it", "--data-dir"]);
+    let holder = format!("process {} (", first.pid());
+    check(&launch, 5, &[&data, "another process uses it", &holder, "--data-dir"]);
     first.kill();
     // A lock that outlived its owner would need a hand.
     assert!(launch.start().stop().success());
@@ -96,6 +97,9 @@ fn wrong_usage_ends_with_2() {
     }
     check(&launch.shards(0), 2, &["shards"]);
     check(&launch.listen("not an address"), 2, &["not an address"]);
+    check(&launch.listen("0.0.0.0:0"), 2, &["0.0.0.0:0", "wildcard", "--advertised HOST:PORT"]);
+    check(&launch.listen("[::]:0"), 2, &["[::]:0", "wildcard", "--advertised HOST:PORT"]);
+    check(&launch.more(&["--advertised", "0.0.0.0:9092"]), 2, &["0.0.0.0:9092", "wildcard"]);
     assert!(!launch.data_dir.exists(), "nothing was made");
 }
 
