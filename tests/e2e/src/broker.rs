@@ -119,11 +119,6 @@ impl Launch {
         Self { more: arguments.iter().map(|&argument| argument.to_owned()).collect(), ..self.clone() }
     }
 
-    #[must_use]
-    pub fn through(&self, program: &[&str]) -> Self {
-        Self { through: program.iter().map(|&word| word.to_owned()).collect(), ..self.clone() }
-    }
-
     /// What the broker writes to standard error, over all its starts.
     #[must_use]
     pub fn log_path(&self) -> PathBuf {
