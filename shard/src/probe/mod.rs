@@ -23,7 +23,7 @@ pub enum Severity {
     Note,
     /// It runs, with a price.
     Warning,
-    /// A broker cannot start here.
+    /// A broker cannot start here, or could take no records.
     Fatal,
 }
 

@@ -43,10 +43,9 @@ pub async fn dump(shard: &Shard, arguments: &Dump) -> Result<Exit, Failure> {
 async fn warn_of_a_broker(shard: &Shard, path: &Path) {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for dir in path.ancestors() {
-        let lock = dir.join(storage::format::LOCK_NAME);
         let is_data_dir = matches!(shard.fs().stat(dir.join(storage::format::FILE_NAME)).await, Ok(Some(_)));
         if is_data_dir
-            && let Err(error) = shard.fs().lock(lock).await
+            && let Err(error) = super::hold(shard, dir).await
             && error.kind() == io::ErrorKind::WouldBlock
         {
             let dir = dir.display();

@@ -105,3 +105,73 @@ async fn records(
     }
     Ok((at != end).then_some(at))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::log::open;
+    use crate::cli::session::on_shard;
+    use base::{PartitionIndex, ShardId, Uuid, WallTime};
+    use storage::LogId;
+    use storage::manifest::Manifest;
+    use storage::segment::SegmentMeta;
+
+    fn manifest() -> Vec<u8> {
+        let log = |number| LogRecord {
+            id: LogId { topic_id: Uuid([7; 16]), partition: PartitionIndex(number) },
+            topic: "orders".into(),
+            segments: vec![SegmentMeta::new(base::Offset(0), WallTime(5))],
+            ..LogRecord::default()
+        };
+        let head = ManifestHead { shard: ShardId(0), version: 9, ..ManifestHead::default() };
+        Manifest { head, logs: vec![log(0), log(1)] }.encode()
+    }
+
+    /// What a copy of these bytes is, in a word with the place of the damage, and how many records were given.
+    fn check(bytes: &[u8]) -> (String, usize) {
+        let dir = std::env::temp_dir().join(format!("tidemill-manifest-{}", std::process::id()));
+        std::fs::write(&dir, bytes).expect("written");
+        let path = dir.clone();
+        let found = on_shard(move |shard| async move {
+            let file = open(&shard, &path).await.expect("opened").expect("there");
+            let mut records = 0;
+            let copy = read(&file, |_| (), |_, _| records += 1).await.expect("read");
+            let word = match copy {
+                Copy::Blank => "blank".to_owned(),
+                Copy::Whole(head) => format!("whole {}", head.version),
+                Copy::Newer { format } => format!("newer {format}"),
+                Copy::Damaged { position, head, .. } => format!("damaged {position} {}", head.is_some()),
+            };
+            (word, records)
+        });
+        std::fs::remove_file(&dir).expect("removed");
+        found.expect("a shard")
+    }
+
+    #[test]
+    fn each_state_of_a_copy_is_told() {
+        let whole = manifest();
+        let second = PAYLOAD_AT + (whole.len() - PAYLOAD_AT) / 2;
+        let flipped = |at: usize| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x80;
+            bytes
+        };
+        let longer = [&whole[..], &[0; 5000]].concat();
+        let mut blank = whole.clone();
+        blank[..PAYLOAD_AT].fill(0);
+        for (what, bytes, expected) in [
+            ("whole", whole.clone(), ("whole 9", 2)),
+            ("with room behind", longer, ("whole 9", 2)),
+            ("being written", blank, ("blank", 0)),
+            ("empty", Vec::new(), ("blank", 0)),
+            ("its version", flipped(17), ("damaged 0 false", 0)),
+            ("a topic's first letter", flipped(PAYLOAD_AT + 26), ("damaged 4096 true", 0)),
+            ("the second length", flipped(second), (&*format!("damaged {second} true"), 1)),
+            ("a time, which may be any", flipped(whole.len() - 20), ("damaged 4096 true", 2)),
+            ("cut short", whole[..second].to_vec(), (&*format!("damaged {second} true"), 0)),
+        ] {
+            assert_eq!(check(&bytes), (expected.0.to_owned(), expected.1), "{what}");
+        }
+    }
+}

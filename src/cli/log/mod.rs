@@ -93,6 +93,16 @@ async fn open(shard: &Shard, path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// Keeps brokers off a data directory until this process ends; `WouldBlock` where one is on it. Nothing is made: where no lock ever was,
+/// no broker is.
+async fn hold(shard: &Shard, data_dir: &Path) -> io::Result<()> {
+    let path = data_dir.join(storage::format::LOCK_NAME);
+    if shard.fs().stat(&path).await?.is_none() {
+        return Ok(());
+    }
+    shard.fs().lock(path).await
+}
+
 /// What to say of a file that can't be read.
 fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Failure {
     let path = path.display().to_string();

@@ -125,3 +125,40 @@ async fn strays(shard: &Shard, dir: &Path, segments: &BTreeSet<Offset>, report: 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::session::on_shard;
+    use storage::journal::codec::{Control, FrameWriter, JOURNAL_BLOCK_BYTES};
+
+    fn frame(salt: u64, sequence: u64) -> Vec<u8> {
+        let mut space = vec![0; JOURNAL_BLOCK_BYTES];
+        let mut writer = FrameWriter::new(&mut space);
+        writer.control(&Control::Remove { log: LogId::default() }.encode());
+        let _ = writer.finish(salt, sequence, sequence - 1, 0);
+        space
+    }
+
+    #[test]
+    fn an_orphan_is_whole_as_far_as_its_commits_follow_one_another() {
+        let mut damaged = frame(7, 2);
+        damaged[70] ^= 1;
+        // commits, how many of them follow one another
+        for (commits, whole) in [
+            (vec![frame(7, 1), frame(7, 2), frame(7, 3)], 3),
+            (vec![frame(7, 1), damaged, frame(7, 3)], 1),
+            (vec![frame(7, 1), frame(7, 3)], 1),
+            (vec![frame(7, 1), frame(8, 2)], 1),
+            (vec![frame(7, 2)], 0),
+            (vec![], 0),
+        ] {
+            let path = std::env::temp_dir().join(format!("tidemill-orphan-{}", std::process::id()));
+            std::fs::write(&path, commits.concat()).expect("written");
+            let of = path.clone();
+            let end = on_shard(move |shard| async move { whole_to(&shard, &of).await.expect("read") });
+            std::fs::remove_file(&path).expect("removed");
+            assert_eq!(end.expect("a shard"), (whole * JOURNAL_BLOCK_BYTES) as u64);
+        }
+    }
+}

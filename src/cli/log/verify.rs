@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use shard::Shard;
 use storage::config::paths;
-use storage::format::{FILE_NAME, FormatError, LOCK_NAME};
+use storage::format::{FILE_NAME, FormatError};
 use storage::recovery::replay::ReplayError;
 use storage::recovery::{Survey, survey};
 use storage::{RecoverConfig, RecoverError};
@@ -27,7 +27,7 @@ pub const RESTORE: &str = "restore the directory from a copy, or remove it and l
 pub async fn verify(shard: &Shard, arguments: &Verify) -> Result<Exit, Failure> {
     let mut report = Report::new(arguments.output);
     for dir in &arguments.dirs {
-        check_that_it_rests(shard, dir).await?;
+        check_that_it_rests(shard, dir, &mut report).await?;
         let mut verifying = Verifying { shard, dir, report: &mut report, records: arguments.records };
         verifying.run().await?;
     }
@@ -35,7 +35,7 @@ pub async fn verify(shard: &Shard, arguments: &Verify) -> Result<Exit, Failure> 
 }
 
 /// A running broker writes meanwhile, which would look like damage.
-async fn check_that_it_rests(shard: &Shard, dir: &Path) -> Result<(), Failure> {
+async fn check_that_it_rests(shard: &Shard, dir: &Path, report: &mut Report) -> Result<(), Failure> {
     let fs = shard.fs();
     let is_dir = fs.stat(dir).await.map_err(unreadable(dir))?.is_some_and(|stat| stat.is_dir);
     let has_shards = fs.stat(paths::shards_dir(dir)).await.map_err(unreadable(dir))?.is_some();
@@ -44,11 +44,18 @@ async fn check_that_it_rests(shard: &Shard, dir: &Path) -> Result<(), Failure> {
         return Err(Failure::failed(format!("{}: no data directory of a broker", dir.display()))
             .remedy("a data directory holds `format.toml`; it is what `serve --data-dir` names"));
     }
-    fs.lock(dir.join(LOCK_NAME)).await.map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => Failure::failed(format!("{}: it is in use: {error}", dir.display()))
-            .remedy("stop the broker first: what it is writing meanwhile would look like damage"),
-        _ => unreadable(dir)(error),
-    })
+    match super::hold(shard, dir).await {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(Failure::failed(format!("{}: it is in use: {error}", dir.display()))
+                .remedy("stop the broker first: what it is writing meanwhile would look like damage"))
+        }
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            let what = "it is mounted read-only here: whether a broker writes to it from elsewhere can't be seen";
+            report.note(Place::new(dir, 0), what, None);
+            Ok(())
+        }
+        other => other.map_err(unreadable(dir)),
+    }
 }
 
 struct Verifying<'a> {
