@@ -5,6 +5,8 @@
 //!
 //! Invariants: epochs and their start offsets both rise strictly; no epoch and no start offset is negative.
 
+use std::ops::Range;
+
 use base::{LeaderEpoch, NO_EPOCH, Offset};
 
 /// An epoch and the first offset written under it.
@@ -108,6 +110,14 @@ impl EpochTable {
     pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
         let above = self.entries.partition_point(|entry| entry.start <= offset);
         above.checked_sub(1).map(|index| self.entries[index].epoch)
+    }
+
+    /// What of the history says under which epochs the records of `offsets` were written.
+    #[must_use]
+    pub fn part(&self, offsets: Range<Offset>) -> Self {
+        let first = self.entries.partition_point(|entry| entry.start <= offsets.start).saturating_sub(1);
+        let end = self.entries.partition_point(|entry| entry.start < offsets.end).max(first);
+        Self { entries: self.entries[first..end].to_vec() }
     }
 
     /// Where `epoch` ended, for a log that ends at `log_end` (`OffsetForLeaderEpoch`).

@@ -313,6 +313,7 @@ impl LogSource for Log {
             sealed: &state.sealed,
             open: &state.open,
             tail: &state.tail,
+            epochs: &state.epochs,
             cursors: &state.cursors,
         })
     }

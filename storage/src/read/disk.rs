@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use base::Offset;
-use record::{BatchCrc, BatchHeader, HEADER_BYTES};
+use record::{BatchHeader, HEADER_BYTES};
 use shard::Slice;
 
 use super::blocks::{BlockCache, BlockFile, READ_BLOCK_BYTES};
+use super::choice::{ChooseError, Chosen, Start, choose};
 use super::view::{DiskPlan, SegmentOnDisk};
 use super::{Corruption, Read, ReadError, ReadLimits, Walk};
 use crate::segment::{FileKind, Floor, IndexEntry, OffsetEntry, TimeEntry};
@@ -35,62 +36,59 @@ pub struct DiskRead {
     pub index_damaged: bool,
 }
 
-/// Where a walk begins: a batch boundary, unless the index lies.
-#[derive(Clone, Copy, Debug)]
-struct Start {
-    position: u64,
-    least: Offset,
-    /// What the index says of the batch there.
-    claim: Option<OffsetEntry>,
-}
-
 impl DiskPlan {
-    /// Carries the read out.
+    /// Carries the read out. What stands before damage is returned; the next read, which begins with it, yields the error.
     ///
     /// # Errors
     /// The file cannot be read, or what it holds is damaged.
     pub async fn run(&self, cache: &BlockCache) -> Result<DiskRead, ReadError> {
-        let mut index_damaged = false;
         let mut blocks = Blocks::new(cache, &self.segment.file);
-        let known = self.cursor.at.filter(|(_, position)| *position < self.segment.file.readable_bytes);
-        let start = match known {
-            Some((_, position)) => Start { position, least: self.from, claim: None },
-            None => match floor_entry(cache, &self.segment, self.floor, FileKind::Index, |entry: &OffsetEntry| {
-                entry.last_offset <= self.from
-            })
-            .await
-            {
-                Ok(entry) => self.start_at(entry),
-                Err(_) => {
-                    index_damaged = true;
-                    self.start_at(None)
-                }
-            },
-        };
-        let mut chosen = choose(&mut blocks, &self.segment, self.from, self.limits, start).await;
-        let doubtful = matches!(chosen, Err(ChooseError::Claim | ChooseError::Read(ReadError::Corrupt { .. })));
-        if start.claim.is_some() && doubtful {
-            index_damaged |= matches!(chosen, Err(ChooseError::Claim));
-            // Perhaps the index points into the middle of a batch; what is really damaged is so from the front as well.
-            chosen = choose(&mut blocks, &self.segment, self.from, self.limits, self.start_at(None)).await;
-            index_damaged |= chosen.is_ok();
-        }
-        let chosen = match chosen {
-            Ok(chosen) => chosen,
-            Err(ChooseError::Read(error)) => return Err(error),
-            Err(ChooseError::Claim) => unreachable!("nothing is claimed of a segment's first batch"),
-        };
-        let read = match &chosen.range {
-            None => Read::default(),
-            Some(range) => {
-                blocks.load(range.clone()).await?;
-                let read = blocks.slices(range.clone());
-                check_batches(&self.segment, range.start, &chosen.batches, &read)?;
-                read
-            }
-        };
+        let (mut chosen, index_damaged) = self.choose(cache, &mut blocks).await?;
+        let read = chosen.load(&mut blocks).await?;
         self.read_ahead(cache, chosen.next.1);
         Ok(DiskRead { read, next: chosen.next, at_end: chosen.at_end, index_damaged })
+    }
+
+    /// What to return, and whether the index was found to lie.
+    async fn choose(&self, cache: &BlockCache, blocks: &mut Blocks<'_>) -> Result<(Chosen, bool), ReadError> {
+        let limits = ReadLimits { max_bytes: self.limits.max_bytes.min(DISK_READ_BYTES_MAX), ..self.limits };
+        let (mut start, mut index_damaged) = match self.known_start() {
+            Some(start) => (start, false),
+            None => self.indexed_start(cache, self.floor, self.from).await,
+        };
+        let mut starts = 0;
+        loop {
+            let error = match (choose(blocks, self, limits, start).await, start.claim) {
+                (Ok(chosen), _) => return Ok((chosen, index_damaged || starts > 0)),
+                (Err(ChooseError::Read(error)), _) => return Err(error),
+                (Err(ChooseError::Claim(error)), _) => error,
+            };
+            index_damaged |= error.is_none();
+            starts += 1;
+            // The entry lies, or the batch that it names is damaged: from the batch of the entry before, whose sound header leads to
+            // either, one need not walk far. If that is not what it should be either, from the front.
+            start = match (start.claim, self.floor) {
+                (Some(claim), Floor::InFile { .. }) if starts == 1 => {
+                    self.indexed_start(cache, self.floor, Offset(claim.last_offset.0 - 1)).await.0
+                }
+                _ => self.start_at(None),
+            };
+        }
+    }
+
+    /// Where the reader's last read ended.
+    fn known_start(&self) -> Option<Start> {
+        let known = self.cursor.at.filter(|(_, position)| *position < self.segment.file.readable_bytes);
+        known.map(|(_, position)| Start { position, least: self.from, claim: None })
+    }
+
+    /// Where to begin for an offset, and whether the index could not be used.
+    async fn indexed_start(&self, cache: &BlockCache, floor: Floor<OffsetEntry>, offset: Offset) -> (Start, bool) {
+        let below = |entry: &OffsetEntry| entry.last_offset <= offset;
+        match floor_entry(cache, &self.segment, floor, FileKind::Index, below).await {
+            Ok(entry) => (self.start_at(entry), false),
+            Err(_) => (self.start_at(None), true),
+        }
     }
 
     fn start_at(&self, entry: Option<OffsetEntry>) -> Start {
@@ -111,81 +109,6 @@ impl DiskPlan {
             }
         }
     }
-}
-
-struct Chosen {
-    range: Option<Range<u64>>,
-    /// Size and stored checksum of each batch in the range.
-    batches: Vec<(usize, u32)>,
-    next: (Offset, u64),
-    at_end: bool,
-}
-
-enum ChooseError {
-    /// The batch where the walk began is not the one that the index names.
-    Claim,
-    Read(ReadError),
-}
-
-impl From<ReadError> for ChooseError {
-    fn from(error: ReadError) -> Self {
-        Self::Read(error)
-    }
-}
-
-/// Walks headers until the limits are reached or the segment's readable bytes end.
-async fn choose(
-    blocks: &mut Blocks<'_>,
-    segment: &SegmentOnDisk,
-    from: Offset,
-    limits: ReadLimits,
-    start: Start,
-) -> Result<Chosen, ChooseError> {
-    let limits = ReadLimits { max_bytes: limits.max_bytes.min(DISK_READ_BYTES_MAX), ..limits };
-    let mut walk = Walk::new(from, limits, start.position, segment.file.readable_bytes, start.least);
-    let mut batches = Vec::new();
-    while let Some(at) = walk.next_header() {
-        let header = blocks.header(at).await?;
-        if let Some(claim) = start.claim.filter(|_| at == start.position)
-            && (header.last_offset() != claim.last_offset || header.base_offset > from)
-        {
-            return Err(ChooseError::Claim);
-        }
-        let before = walk.chosen();
-        walk.see(&header).map_err(|misplaced| blocks.corrupt(at, Corruption::Misplaced(misplaced)))?;
-        match walk.chosen() {
-            None => blocks.forget_below(at),
-            chosen if chosen != before => batches.push((header.size_bytes(), header.crc)),
-            Some(_) => {}
-        }
-    }
-    let next = walk.reached();
-    Ok(Chosen { range: walk.chosen(), batches, next, at_end: next.1 >= segment.file.readable_bytes })
-}
-
-fn check_batches(segment: &SegmentOnDisk, start: u64, batches: &[(usize, u32)], read: &Read) -> Result<(), ReadError> {
-    let mut slices = read.slices.iter().map(|slice| &slice[..]);
-    let mut rest: &[u8] = &[];
-    let mut position = start;
-    for &(size, stored) in batches {
-        let mut crc = BatchCrc::new();
-        let mut missing = size;
-        while missing > 0 {
-            if rest.is_empty() {
-                rest = slices.next().expect("the slices hold all batches chosen");
-            }
-            let (part, later) = rest.split_at(missing.min(rest.len()));
-            crc.update(part);
-            missing -= part.len();
-            rest = later;
-        }
-        if crc.value() != stored {
-            let reason = Corruption::Crc { stored, computed: crc.value() };
-            return Err(ReadError::Corrupt { file: segment.file.key.path(&segment.file.dir), position, reason });
-        }
-        position += size as u64;
-    }
-    Ok(())
 }
 
 /// The last entry that is `below`, wherever it is.

@@ -7,6 +7,7 @@
 //! not sound yield an error that names file and position, never a batch.
 
 mod blocks;
+mod choice;
 mod cursors;
 mod disk;
 mod plan;
@@ -23,7 +24,7 @@ use record::{BatchError, DecodeError};
 pub use blocks::{BlockCache, BlockFile, READ_BLOCK_BYTES};
 pub use cursors::{Cursor, Cursors};
 pub use disk::{DISK_READ_BYTES_MAX, DiskRead, scan_headers};
-pub use plan::{Misplaced, Read, ReadLimits, Walk};
+pub use plan::{Misplaced, Passed, Read, ReadLimits, Walk};
 pub use times::{max_timestamp, offset_for_time};
 pub use view::{DiskPlan, LogSource, LogView, ReadPlan, SegmentOnDisk};
 
@@ -154,5 +155,7 @@ fn add_from_memory(log: &impl LogSource, got: &mut DiskRead, limits: &ReadLimits
     }
 }
 
+#[cfg(test)]
+mod damage_tests;
 #[cfg(test)]
 mod tests;

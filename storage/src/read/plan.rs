@@ -9,7 +9,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use base::Offset;
+use base::{LeaderEpoch, Offset};
 use record::BatchHeader;
 use shard::Slice;
 
@@ -52,6 +52,10 @@ pub enum Misplaced {
     PastEnd { size_bytes: usize, available_bytes: u64 },
     /// Its offsets overlap those before it, or run backwards.
     Offsets { base: Offset, last: Offset, least: Offset },
+    /// It ends at or above where all that stands here must have ended.
+    Beyond { last: Offset, end: Offset },
+    /// It says another leader epoch than the log's history does for its offset.
+    Epoch { found: LeaderEpoch, known: LeaderEpoch },
 }
 
 impl fmt::Display for Misplaced {
@@ -63,11 +67,31 @@ impl fmt::Display for Misplaced {
             Self::Offsets { base, last, least } => {
                 write!(f, "a batch of offsets {base} to {last} where {least} is the least that may come")
             }
+            Self::Beyond { last, end } => write!(f, "a batch with offset {last} in a segment that ends before {end}"),
+            Self::Epoch { found, known } => write!(f, "a batch of leader epoch {found} among those of epoch {known}"),
         }
     }
 }
 
 impl std::error::Error for Misplaced {}
+
+/// A batch that a walk has passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Passed {
+    pub at: u64,
+    pub base: Offset,
+    pub last: Offset,
+    /// The least base offset that could have come there.
+    pub least: Offset,
+}
+
+impl Passed {
+    /// Offsets are missing before it: compaction took them, or its own base offset, which no checksum covers, is wrong.
+    #[must_use]
+    pub fn follows_a_hole(&self) -> bool {
+        self.base > self.least
+    }
+}
 
 /// Walks batch headers from a known batch boundary and chooses.
 #[derive(Clone, Debug)]
@@ -80,7 +104,10 @@ pub struct Walk {
     end: u64,
     /// The least base offset that the next batch may have.
     least: Offset,
+    /// Every batch here ends below.
+    below: Offset,
     chosen: Option<Range<u64>>,
+    passed: Option<Passed>,
     done: bool,
 }
 
@@ -88,7 +115,13 @@ impl Walk {
     /// A walk from position `at`, where a batch with a base offset of `least` or more begins, to `end`.
     #[must_use]
     pub fn new(from: Offset, limits: ReadLimits, at: u64, end: u64, least: Offset) -> Self {
-        Self { from, limits, at, end, least, chosen: None, done: false }
+        Self { from, limits, at, end, least, below: Offset(i64::MAX), chosen: None, passed: None, done: false }
+    }
+
+    /// The same, where every batch is known to end below `below`.
+    #[must_use]
+    pub fn ending_below(self, below: Offset) -> Self {
+        Self { below, ..self }
     }
 
     /// The position whose header the walk must see next; `None` once it has chosen.
@@ -109,6 +142,22 @@ impl Walk {
         (self.least, self.at)
     }
 
+    /// The batch passed last, chosen or not.
+    #[must_use]
+    pub fn passed(&self) -> Option<Passed> {
+        self.passed
+    }
+
+    /// Takes the batch passed last back: it is not what it says.
+    ///
+    /// # Panics
+    /// When none was passed since the last time.
+    pub fn step_back(&mut self) {
+        let passed = self.passed.take().expect("a batch was passed");
+        (self.at, self.least) = (passed.at, passed.least);
+        self.chosen = self.chosen.take().map(|chosen| chosen.start..passed.at).filter(|chosen| !chosen.is_empty());
+    }
+
     /// Takes in the header at [`Walk::next_header`].
     ///
     /// # Errors
@@ -117,6 +166,9 @@ impl Walk {
         let (base, last, size) = (header.base_offset, header.last_offset(), header.size_bytes());
         if base < self.least || last < base {
             return Err(Misplaced::Offsets { base, last, least: self.least });
+        }
+        if last >= self.below {
+            return Err(Misplaced::Beyond { last, end: self.below });
         }
         let available_bytes = self.end - self.at;
         if size as u64 > available_bytes {
@@ -133,6 +185,7 @@ impl Walk {
             }
             self.chosen = Some(start..next);
         }
+        self.passed = Some(Passed { at: self.at, base, last, least: self.least });
         self.least = Offset(last.0.saturating_add(1));
         self.at = next;
         Ok(())
@@ -149,5 +202,6 @@ impl Walk {
         chosen.end = at;
         self.at = at;
         self.least = least;
+        self.passed = None;
     }
 }

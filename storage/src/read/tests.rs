@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
-use base::{Offset, Random, WallTime};
+use base::{LeaderEpoch, Offset, Random, WallTime};
 use record::{BatchBuilder, BatchHeader, BatchOptions};
 use shard::{Arena, Shard};
 
 use super::*;
 use crate::budget::Budget;
 use crate::config::LogId;
+use crate::epochs::{EpochStart, EpochTable};
 use crate::segment::{ActiveSegment, FileKey, FileKind, FileTable, SegmentMeta, rebuild_index, write_index_files};
 use crate::tail::{SegmentPosition, Tail, TailCache};
 use crate::testing::batch;
@@ -25,6 +26,7 @@ pub(super) struct TestLog {
     state: RefCell<State>,
     cursors: RefCell<Cursors>,
     tail: Tail,
+    epochs: EpochTable,
     dir: Rc<Path>,
     pub damaged: RefCell<Vec<Offset>>,
 }
@@ -49,6 +51,7 @@ impl LogSource for TestLog {
             sealed: &state.sealed,
             open: &state.open,
             tail: &self.tail,
+            epochs: &self.epochs,
             cursors: &self.cursors,
         })
     }
@@ -70,6 +73,9 @@ impl TestLog {
             }),
             cursors: RefCell::default(),
             tail: Tail::new(cache, place, &[], Offset(0)).expect("memory"),
+            // The epoch of all test batches.
+            epochs: EpochTable::from_entries(vec![EpochStart { epoch: LeaderEpoch(1), start: Offset(0) }])
+                .expect("a history"),
             dir: Path::new(DIR).into(),
             damaged: RefCell::default(),
         }
@@ -99,7 +105,7 @@ impl TestLog {
         self.tail.roll(end);
     }
 
-    fn path(&self, segment: Offset, kind: FileKind) -> PathBuf {
+    pub(super) fn path(&self, segment: Offset, kind: FileKind) -> PathBuf {
         FileKey { log: LogId::default(), segment, kind }.path(&self.dir)
     }
 
@@ -426,7 +432,11 @@ fn outside_the_log() {
 
 /// A batch of real records with the given timestamps.
 fn timed(base: i64, timestamps: &[i64]) -> Vec<u8> {
-    let mut builder = BatchBuilder::new(BatchOptions { base_offset: Offset(base), ..BatchOptions::default() });
+    let mut builder = BatchBuilder::new(BatchOptions {
+        base_offset: Offset(base),
+        leader_epoch: LeaderEpoch(1),
+        ..BatchOptions::default()
+    });
     for &timestamp in timestamps {
         builder.add(WallTime(timestamp), Some(b"k"), Some(&[7; 300]), &[]).expect("a record");
     }

@@ -12,6 +12,7 @@ use super::blocks::BlockFile;
 use super::cursors::{Cursor, Cursors};
 use super::{Read, ReadError, ReadLimits};
 use crate::config::LogId;
+use crate::epochs::EpochTable;
 use crate::segment::{ActiveSegment, FileKey, FileKind, Floor, IndexEntry, OffsetEntry, SegmentMeta, TimeEntry};
 use crate::tail::Tail;
 
@@ -31,6 +32,7 @@ pub struct LogView<'a> {
     /// Those after them: sealed ones whose last index entries are not written yet, then the active one.
     pub open: &'a [ActiveSegment],
     pub tail: &'a Tail,
+    pub epochs: &'a EpochTable,
     pub cursors: &'a RefCell<Cursors>,
 }
 
@@ -56,6 +58,8 @@ pub struct DiskPlan {
     pub segment: SegmentOnDisk,
     /// Where to look for `from`.
     pub floor: Floor<OffsetEntry>,
+    /// The leader epochs of the segment, which its batches must bear.
+    pub epochs: EpochTable,
     /// The reader that this read goes on with, or begins.
     pub cursor: Cursor,
 }
@@ -179,6 +183,7 @@ impl LogView<'_> {
             from,
             limits: *limits,
             floor: self.floor(segment, from),
+            epochs: self.epochs.part(on_disk.meta.base_offset..on_disk.resume),
             segment: on_disk,
             cursor,
         })))
