@@ -10,7 +10,7 @@ use std::task::Poll;
 use base::{LeaderEpoch, NO_EPOCH, Offset};
 use shard::Slice;
 use shard::sync::Event;
-use storage::{EpochEnd, ReadError, ReadLimits};
+use storage::{EpochEnd, ReadLimits};
 use wire::ErrorCode;
 
 use super::Partition;
@@ -164,13 +164,10 @@ async fn read(
     let meters = &node.request_meters;
     let (read, bytes) = match partition.log.read_tail(target.offset, &limits) {
         Some(read) => (read, &meters.fetched_tail_bytes),
-        None => (
-            partition.log.read(target.offset, limits).await.map_err(|error| {
-                tracing::error!(log = %target.log, "a fetch failed: {error}");
-                read_error(&error)
-            })?,
-            &meters.fetched_disk_bytes,
-        ),
+        None => {
+            let read = partition.log.read(target.offset, limits).await;
+            (read.map_err(|error| partition.read_failed(&error))?, &meters.fetched_disk_bytes)
+        }
     };
     bytes.add(read.bytes as u64);
     answer.slices = read.slices;
@@ -184,14 +181,5 @@ fn diverging(partition: &Partition, target: &FetchTarget) -> Option<(LeaderEpoch
         EpochEnd::Unknown => Some((NO_EPOCH, Offset(-1))),
         EpochEnd::At { epoch, end } if epoch != target.last_fetched_epoch || end < target.offset => Some((epoch, end)),
         EpochEnd::At { .. } => None,
-    }
-}
-
-/// Kafka's code for each way a read can fail.
-pub fn read_error(error: &ReadError) -> ErrorCode {
-    match error {
-        ReadError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
-        ReadError::Records { .. } => ErrorCode::CorruptMessage,
-        ReadError::Corrupt { .. } | ReadError::Offline | ReadError::Io { .. } => ErrorCode::KafkaStorageError,
     }
 }

@@ -8,6 +8,7 @@
 //! - An append has its place in the partition's order when [`produce`] returns, before anything is awaited.
 
 mod admin;
+mod failures;
 mod fetch;
 mod offsets;
 mod produce;

@@ -3,10 +3,9 @@
 use std::rc::Rc;
 
 use base::{NO_EPOCH, Offset, WallTime};
-use storage::{EpochEnd, ReadError};
+use storage::EpochEnd;
 use wire::ErrorCode;
 
-use super::fetch::read_error;
 use crate::message::{EpochEndFound, EpochEndQuery, ListOffset, ListedOffset, OffsetSpec};
 use crate::node::Node;
 
@@ -37,14 +36,15 @@ async fn list_offset(node: &Node, query: ListOffset) -> Result<ListedOffset, Err
     let partition = node.partitions.get(query.log).ok_or(ErrorCode::NotLeaderOrFollower)?;
     partition.check_epoch(query.current_epoch)?;
     let high_watermark = partition.high_watermark();
+    let failed = |error| partition.read_failed(&error);
     let found = match query.spec {
         OffsetSpec::Earliest => Some((partition.log.start_offset(), WallTime(-1))),
         OffsetSpec::Latest => Some((high_watermark, WallTime(-1))),
         OffsetSpec::MaxTimestamp => {
-            partition.log.max_timestamp().await.map_err(code)?.map(|at| (at.offset, at.timestamp))
+            partition.log.max_timestamp().await.map_err(failed)?.map(|at| (at.offset, at.timestamp))
         }
         OffsetSpec::AtTime(time) => {
-            partition.log.offset_for_time(time).await.map_err(code)?.map(|at| (at.offset, at.timestamp))
+            partition.log.offset_for_time(time).await.map_err(failed)?.map(|at| (at.offset, at.timestamp))
         }
     };
     Ok(found.map_or_else(
@@ -56,10 +56,6 @@ async fn list_offset(node: &Node, query: ListOffset) -> Result<ListedOffset, Err
             epoch: partition.log.epoch_at(offset).unwrap_or(NO_EPOCH),
         },
     ))
-}
-
-fn code(error: ReadError) -> ErrorCode {
-    read_error(&error)
 }
 
 /// Answers in the order of `queries`.

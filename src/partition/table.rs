@@ -9,6 +9,7 @@ use shard::Class;
 use storage::{Log, LogId};
 use wire::ErrorCode;
 
+use super::failures::FailuresSaid;
 use super::produce::Backlog;
 use crate::cluster::LogSpec;
 use crate::config::TopicConfig;
@@ -21,6 +22,7 @@ pub struct Partition {
     leader_epoch: Cell<LeaderEpoch>,
     /// Appends that wait for room in the log.
     pub(super) backlog: RefCell<Backlog>,
+    pub(super) failures_said: RefCell<FailuresSaid>,
 }
 
 impl Partition {
@@ -118,6 +120,7 @@ async fn open_one(node: &Node, spec: LogSpec) -> Result<(), String> {
         config: RefCell::new(spec.config),
         leader_epoch: Cell::new(spec.leader_epoch),
         backlog: RefCell::default(),
+        failures_said: RefCell::default(),
     };
     node.partitions.partitions.borrow_mut().insert(spec.id, Rc::new(partition));
     Ok(())

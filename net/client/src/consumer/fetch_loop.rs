@@ -261,7 +261,8 @@ fn take_in_error(inner: &Inner, key: &PartitionKey, assignment: u64, offset: Off
         inner.client.doubt_topic(&key.0);
         inner.with(key, assignment, |state| state.leader = None);
         inner.changed.notify_all();
-    } else if !error.is_retriable() {
+    } else if !error.is_retriable() || code == ErrorCode::CorruptMessage {
+        // Damage on the broker's disk, which no retry mends; a request that was damaged on its way would not have been understood.
         inner.fail(key, assignment, Fault::Failed(error));
     }
 }
