@@ -127,14 +127,8 @@ fn rot_in_the_journal_stops_the_start_and_says_where() {
     let (_, good, _) = two_logs(&mut machine);
     append(&mut machine, &good, 0..10);
     machine.crash(Crash::PowerLoss);
-    {
-        let id = machine.id;
-        let mut state = machine.world.state();
-        let disk = &mut state.machine(id).disk;
-        let journal = disk.files().into_iter().find(|(path, _)| path.ends_with("journal-0")).unwrap();
-        // The third commit: two creations come first.
-        assert!(disk.flip_bit(journal.1, 2 * 4096 + 500, 3));
-    }
+    // The third commit: two creations come first.
+    flip(&mut machine, "journal-0", 2 * 4096 + 500);
     machine.boot(1);
     match machine.recover(1).unwrap() {
         Err(RecoverError::JournalRot { path, rot }) => {
@@ -145,24 +139,56 @@ fn rot_in_the_journal_stops_the_start_and_says_where() {
     }
 }
 
+/// Flips a bit of a file in the directory of shard 0.
+fn flip(machine: &mut Machine, name: &str, offset: u64) {
+    let id = machine.id;
+    let mut state = machine.world.state();
+    let disk = &mut state.machine(id).disk;
+    let (_, file) = disk.files().into_iter().find(|(path, _)| path.ends_with(&format!("/shards/0/{name}"))).unwrap();
+    assert!(disk.flip_bit(file, offset, 3));
+}
+
+/// Bits of manifest copies, whether commits follow that know of the newest, and where the start must say that it stops. The first
+/// checkpoint after a start is written over copy a.
 #[test]
-fn a_lost_manifest_stops_the_start() {
-    let mut machine = Machine::new(6, small);
-    let (store, good, _) = two_logs(&mut machine);
-    append(&mut machine, &good, 0..10);
-    checkpoint(&mut machine, &store);
-    append(&mut machine, &good, 10..20);
-    machine.crash(Crash::PowerLoss);
-    {
-        let id = machine.id;
-        let mut state = machine.world.state();
-        let disk = &mut state.machine(id).disk;
-        // The first checkpoint after the start is written over copy a.
-        let newest = disk.files().into_iter().find(|(path, _)| path.ends_with("manifest-a")).unwrap();
-        assert!(disk.flip_bit(newest.1, 20, 3));
+fn a_damaged_manifest_stops_the_start_or_costs_nothing() {
+    let (newest, older) = ("manifest-a", "manifest-b");
+    for (name, flips, journal_goes_on, stops_at) in [
+        ("the newest, its journal is freed: the head", &[(newest, 20)][..], true, &[(newest, 0)][..]),
+        ("the newest, its journal is freed: a record", &[(newest, 4096 + 9)], true, &[(newest, 4096)]),
+        ("the newest, and the journal has all of it still", &[(newest, 20)], false, &[]),
+        ("the older one", &[(older, 20)], true, &[]),
+        ("both", &[(newest, 4096 + 9), (older, 20)], true, &[(newest, 4096), (older, 0)]),
+        ("both, and the journal has all of it still", &[(newest, 20), (older, 20)], false, &[(newest, 0), (older, 0)]),
+    ] {
+        let mut machine = Machine::new(6, small);
+        let (store, good, _) = two_logs(&mut machine);
+        append(&mut machine, &good, 0..10);
+        checkpoint(&mut machine, &store);
+        let acknowledged = if journal_goes_on { 20 } else { 10 };
+        append(&mut machine, &good, 10..acknowledged);
+        machine.crash(Crash::PowerLoss);
+        for &(copy, offset) in flips {
+            flip(&mut machine, copy, offset);
+        }
+        machine.boot(1);
+        let found = machine.recover(1).unwrap();
+        match found {
+            Err(error) if !stops_at.is_empty() => {
+                let said = error.to_string();
+                for (file, offset) in stops_at {
+                    let place = format!("/data/shards/0/{file} is damaged at offset {offset}");
+                    assert!(said.contains(&place) && said.contains("restore"), "{name}: {said}");
+                }
+            }
+            Ok(mut recovered) if stops_at.is_empty() => {
+                let store = machine.open(0, recovered.shards.remove(0)).unwrap();
+                let log = store.log(log_id(0)).unwrap();
+                assert_eq!(machine.read_all(0, &log).unwrap().len() as u64, acknowledged, "{name}");
+            }
+            found => panic!("{name}: {found:?}"),
+        }
     }
-    machine.boot(1);
-    assert!(matches!(machine.recover(1).unwrap(), Err(RecoverError::ManifestLost { .. })));
 }
 
 #[test]

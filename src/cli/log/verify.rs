@@ -11,6 +11,7 @@ use serde::Serialize;
 use shard::Shard;
 use storage::config::paths;
 use storage::format::{FILE_NAME, FormatError};
+use storage::manifest::file::BrokenCopy;
 use storage::recovery::replay::ReplayError;
 use storage::recovery::{Survey, survey};
 use storage::{RecoverConfig, RecoverError};
@@ -146,20 +147,27 @@ impl Verifying<'_> {
     }
 }
 
+/// The damaged copy of a manifest and where in it, or the directory where none is left.
+fn first_broken(dir: &Path, broken: &[BrokenCopy]) -> (PathBuf, u64) {
+    broken.first().map_or_else(|| (dir.to_owned(), 0), |copy| (copy.path.clone(), copy.at))
+}
+
 /// Where it is that keeps a broker from starting, and what.
 fn place_of(data_dir: &Path, error: &RecoverError) -> (PathBuf, u64, String) {
     match error {
         RecoverError::JournalRot { path, rot } => (path.clone(), rot.offset, rot.to_string()),
         RecoverError::Manifest { path, error } => (path.clone(), 0, error.to_string()),
-        RecoverError::NoManifest { dir } => (dir.clone(), 0, "there are journals but no whole manifest".to_owned()),
+        RecoverError::NoManifest { dir, broken } => {
+            let (path, at) = first_broken(dir, broken);
+            (path, at, "there are journals but no whole manifest".to_owned())
+        }
         RecoverError::ForeignManifest { dir, shard } => {
             (dir.clone(), 0, format!("its manifest is that of shard {shard}: files were copied by hand"))
         }
-        RecoverError::ManifestLost { dir, version, wanted } => (
-            dir.clone(),
-            0,
-            format!("the journal follows manifest {wanted}, and the newest that is whole is {version}"),
-        ),
+        RecoverError::ManifestLost { dir, broken, version, wanted } => {
+            let (path, at) = first_broken(dir, broken);
+            (path, at, format!("the journal follows manifest {wanted}, and the newest that is whole is {version}"))
+        }
         RecoverError::Replay { dir, error } => {
             let (ReplayError::Entry { source, .. } | ReplayError::Log { source, .. }) = error;
             (dir.join(format!("journal-{}", source.file)), source.offset, error.to_string())

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use base::KIB;
 use shard::{File, OpenOptions, Shard, WriteSync};
 
-use super::{COPY_NAMES, MANIFEST_BYTES_MAX, Manifest, ManifestError, ManifestHead, ManifestSum, PAYLOAD_AT};
+use super::{
+    COPY_NAMES, MANIFEST_BYTES_MAX, Manifest, ManifestError, ManifestHead, ManifestSum, PAYLOAD_AT, StoredHead,
+};
 
 /// Written at a time: small enough not to hold up a journal write.
 const PIECE_BYTES: usize = 128 * KIB;
@@ -20,9 +22,16 @@ const FILE_BYTES_MIN: u64 = 64 * KIB as u64;
 pub struct FoundManifest {
     /// The newest valid copy and which of the two it is.
     pub newest: Option<(Manifest, usize)>,
-    /// Copies that exist, valid or not.
-    pub copies: usize,
+    /// Copies that were begun and are not whole: torn by a crash, or damaged.
+    pub broken: Vec<BrokenCopy>,
     pub bytes_read: u64,
+}
+
+/// A copy of a manifest that cannot be read from `at` on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BrokenCopy {
+    pub path: PathBuf,
+    pub at: u64,
 }
 
 /// Why a shard's manifests cannot be used.
@@ -58,7 +67,6 @@ pub async fn read_newest(shard: &Shard, dir: &Path) -> Result<FoundManifest, Man
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(ManifestReadError::Io { path, error }),
         };
-        found.copies += 1;
         found.bytes_read += content.len() as u64;
         match Manifest::decode(&content) {
             Ok(manifest) => {
@@ -67,7 +75,9 @@ pub async fn read_newest(shard: &Shard, dir: &Path) -> Result<FoundManifest, Man
                     found.newest = Some((manifest, copy));
                 }
             }
-            Err(ManifestError::Invalid) => {}
+            // One that was made and not written yet, or whose writing a crash cut short, is not broken.
+            Err(ManifestError::Invalid { .. }) if StoredHead::is_blank(&content) => {}
+            Err(ManifestError::Invalid { at }) => found.broken.push(BrokenCopy { path, at }),
             Err(error) => return Err(ManifestReadError::Unusable { path, error }),
         }
     }

@@ -75,8 +75,8 @@ pub struct LogRecord {
 /// Bytes that are no valid manifest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ManifestError {
-    /// Not a manifest, cut short, or a wrong checksum: perhaps torn by a crash.
-    Invalid,
+    /// Not a manifest, cut short, or a wrong checksum from byte `at` on: perhaps torn by a crash.
+    Invalid { at: u64 },
     /// Written by a newer release.
     Format { format: u32 },
     /// The checksum is right and the content cannot be.
@@ -86,7 +86,7 @@ pub enum ManifestError {
 impl std::fmt::Display for ManifestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Invalid => f.write_str("not a whole manifest"),
+            Self::Invalid { at } => write!(f, "not a whole manifest from byte {at} on"),
             Self::Format { format } => write!(f, "a manifest of format {format}; this release reads {FORMAT}"),
             Self::Malformed => f.write_str("the manifest's content makes no sense"),
         }
@@ -241,10 +241,10 @@ impl StoredHead {
     /// # Errors
     /// See [`ManifestError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, ManifestError> {
-        let head = bytes.get(..HEAD_BYTES).ok_or(ManifestError::Invalid)?;
+        let head = bytes.get(..HEAD_BYTES).ok_or(ManifestError::Invalid { at: 0 })?;
         let stored = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
         if head[..4] != MAGIC || crc32c::crc32c(&head[CHECKED_FROM..]) != stored {
-            return Err(ManifestError::Invalid);
+            return Err(ManifestError::Invalid { at: 0 });
         }
         let (format, head) = read_head(Reader::new(&head[CHECKED_FROM..])).map_err(|Short| ManifestError::Malformed)?;
         if format == FORMAT { Ok(head) } else { Err(ManifestError::Format { format }) }
@@ -313,9 +313,11 @@ impl Manifest {
 fn check(bytes: &[u8]) -> Result<(ManifestHead, u32, &[u8]), ManifestError> {
     let stored = StoredHead::decode(bytes)?;
     let end = usize::try_from(stored.payload_bytes).ok().and_then(|bytes| bytes.checked_add(PAYLOAD_AT));
-    let payload = end.and_then(|end| bytes.get(PAYLOAD_AT..end)).ok_or(ManifestError::Invalid)?;
+    // One checksum for all records: which of them is damaged nobody can tell.
+    let invalid = ManifestError::Invalid { at: PAYLOAD_AT as u64 };
+    let payload = end.and_then(|end| bytes.get(PAYLOAD_AT..end)).ok_or(invalid)?;
     let intact = checksum_of(0, payload) == stored.payload_checksum;
-    if intact { Ok((stored.head, stored.log_count, payload)) } else { Err(ManifestError::Invalid) }
+    if intact { Ok((stored.head, stored.log_count, payload)) } else { Err(invalid) }
 }
 
 #[cfg(test)]

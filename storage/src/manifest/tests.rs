@@ -58,13 +58,15 @@ fn round_trips_and_ignores_what_follows() {
 fn every_torn_end_and_flipped_bit_is_seen() {
     let bytes = manifest(5).encode();
     for len in (0..bytes.len()).step_by(7) {
-        assert_eq!(Manifest::decode(&bytes[..len]), Err(ManifestError::Invalid), "{len}");
+        let at = if len < HEAD_BYTES { 0 } else { PAYLOAD_AT as u64 };
+        assert_eq!(Manifest::decode(&bytes[..len]), Err(ManifestError::Invalid { at }), "{len}");
     }
     let covered = (0..HEAD_BYTES).chain(PAYLOAD_AT..bytes.len());
     for at in covered {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x10;
-        assert!(Manifest::decode(&damaged).is_err(), "byte {at}");
+        let from = if at < HEAD_BYTES { 0 } else { PAYLOAD_AT as u64 };
+        assert_eq!(Manifest::decode(&damaged), Err(ManifestError::Invalid { at: from }), "byte {at}");
     }
 }
 

@@ -32,6 +32,12 @@ struct Flip {
     bit: u8,
 }
 
+impl Flip {
+    fn apply(self, file: &mut [u8]) {
+        file[(self.batch as u64 * BATCH_BYTES + self.byte) as usize] ^= 1 << self.bit;
+    }
+}
+
 /// A reader that begins at `from` reads on to the damage, and is told where it is.
 async fn read_up_to(log: &TestLog, cache: &BlockCache, from: i64, max_bytes: usize, flip: Flip) {
     let mut next = from;
@@ -71,15 +77,14 @@ fn a_flipped_bit_is_named_and_what_is_before_it_is_served() {
             for byte in (0..HEADER_BYTES as u64).chain([HEADER_BYTES as u64, 300, BATCH_BYTES - 1]) {
                 for bit in [0, 3, 7] {
                     let flip = Flip { batch, byte, bit };
-                    let at = (batch as u64 * BATCH_BYTES + byte) as usize;
-                    disk.change(&path, |file| file[at] ^= 1 << bit);
+                    disk.change(&path, |file| flip.apply(file));
                     cache.files().forget(LogId::default(), Offset(0));
                     for from in [0, (batch * RECORDS - 3).max(0), batch * RECORDS, batch * RECORDS + 2] {
                         for max_bytes in [1, 2000, 1 << 20] {
                             read_up_to(&log, &cache, from, max_bytes, flip).await;
                         }
                     }
-                    disk.change(&path, |file| file[at] ^= 1 << bit);
+                    disk.change(&path, |file| flip.apply(file));
                 }
             }
         }

@@ -77,10 +77,10 @@ impl ShardImage {
             ManifestReadError::Unusable { path, error } => RecoverError::Manifest { path, error },
         })?;
         let numbers = journal_numbers(shard, &dir).await?;
-        let FoundManifest { newest, bytes_read, .. } = found;
+        let FoundManifest { newest, broken, bytes_read } = found;
         let Some((manifest, newest_copy)) = newest else {
             // Journal files are made only after a manifest is durable: without any, the first start was cut short.
-            return if numbers.is_empty() { Ok(None) } else { Err(RecoverError::NoManifest { dir }) };
+            return if numbers.is_empty() { Ok(None) } else { Err(RecoverError::NoManifest { dir, broken }) };
         };
         if manifest.head.shard != of {
             return Err(RecoverError::ForeignManifest { dir, shard: manifest.head.shard });
@@ -101,6 +101,7 @@ impl ShardImage {
         if scan.manifest_version_max > manifest.head.version {
             return Err(RecoverError::ManifestLost {
                 dir,
+                broken,
                 version: manifest.head.version,
                 wanted: scan.manifest_version_max,
             });

@@ -36,6 +36,7 @@ use self::plan::RecoveryPlan;
 use self::replay::{EntryCounts, ReplayError, ShardReplay};
 use crate::config::{LogId, RecoverConfig, paths};
 use crate::journal::scan::JournalRot;
+use crate::manifest::file::BrokenCopy;
 use crate::manifest::{LogRecord, ManifestError, ManifestHead};
 use crate::placement::PlacementConflict;
 
@@ -109,6 +110,7 @@ pub enum RecoverError {
     /// There are journals, and no manifest copy is whole.
     NoManifest {
         dir: PathBuf,
+        broken: Vec<BrokenCopy>,
     },
     /// A copy of a manifest that this release cannot read.
     Manifest {
@@ -123,6 +125,7 @@ pub enum RecoverError {
     /// The journal knows of a newer manifest than can be found.
     ManifestLost {
         dir: PathBuf,
+        broken: Vec<BrokenCopy>,
         version: u64,
         wanted: u64,
     },
@@ -150,18 +153,21 @@ impl fmt::Display for RecoverError {
             "restore this broker's data directory from a copy, or remove it and let the replicas fill it again";
         match self {
             Self::Io { what, path, error } => write!(f, "cannot {what} {}: {error}", path.display()),
-            Self::NoManifest { dir } => {
-                write!(f, "{}: there are journals but no whole manifest; {REMEDY}", dir.display())
+            Self::NoManifest { dir, broken } => {
+                let place = Place { dir, broken };
+                write!(f, "{place}: there are journals and no whole manifest; {REMEDY}")
             }
             Self::Manifest { path, error } => write!(f, "{}: {error}", path.display()),
             Self::ForeignManifest { dir, shard } => {
                 write!(f, "{}: its manifest is that of shard {shard}; {REMEDY}", dir.display())
             }
-            Self::ManifestLost { dir, version, wanted } => write!(
-                f,
-                "{}: the journal follows manifest {wanted}, and the newest that is whole is {version}; {REMEDY}",
-                dir.display()
-            ),
+            Self::ManifestLost { dir, broken, version, wanted } => {
+                let place = Place { dir, broken };
+                write!(
+                    f,
+                    "{place}: the journal follows manifest {wanted}, and the newest that is whole is {version}; {REMEDY}"
+                )
+            }
             Self::JournalRot { path, rot } => write!(f, "{}: {rot}; {REMEDY}", path.display()),
             Self::Replay { dir, error } => write!(f, "{}: {error}; {REMEDY}", dir.display()),
             Self::Placement(error) => write!(f, "{error}; {REMEDY}"),
@@ -170,6 +176,22 @@ impl fmt::Display for RecoverError {
 }
 
 impl std::error::Error for RecoverError {}
+
+/// Where a manifest is missed: in the copies that are broken, or in the whole directory.
+struct Place<'a> {
+    dir: &'a Path,
+    broken: &'a [BrokenCopy],
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((last, others)) = self.broken.split_last() else { return self.dir.display().fmt(f) };
+        for BrokenCopy { path, at } in others {
+            write!(f, "{} is damaged at offset {at} and ", path.display())?;
+        }
+        write!(f, "{} is damaged at offset {}", last.path.display(), last.at)
+    }
+}
 
 /// Recovers the whole data directory for `config.shards` shards, none of which has a store open.
 ///
