@@ -194,6 +194,12 @@ pub mod paths {
         shard_dir(data, shard).join(format!("journal-{file}"))
     }
 
+    /// `<data>/shards/<n>/clock`: the wall time that the shard's store trusted last.
+    #[must_use]
+    pub fn clock_file(data: &Path, shard: ShardId) -> PathBuf {
+        shard_dir(data, shard).join("clock")
+    }
+
     /// Journals have far fewer files.
     const JOURNAL_NUMBER_MAX: u32 = 1 << 20;
 

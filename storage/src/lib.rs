@@ -5,6 +5,7 @@
 pub mod audit;
 pub mod budget;
 mod bytes;
+pub mod clock;
 pub mod config;
 pub mod epochs;
 pub mod format;

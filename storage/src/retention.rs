@@ -5,11 +5,9 @@
 //!
 //! Age goes by the largest record timestamp, as in Kafka, but by no later time than the broker's own clock at the segment's last
 //! append: a record from the year 3000 must not keep its segment for ever. A wall clock that jumps pauses deletion by age
-//! ([`ClockGuard`]): deleting a week too early cannot be undone, an hour too late can.
+//! ([`crate::clock`]).
 
-use std::time::Duration;
-
-use base::{Instant, Offset, WallTime};
+use base::{Offset, WallTime};
 
 use crate::segment::SegmentMeta;
 
@@ -92,61 +90,6 @@ fn age_ms(segment: &SegmentMeta, now: WallTime) -> i64 {
     let newest =
         if segment.max_timestamp.0 >= 0 { segment.max_timestamp.min(segment.last_append) } else { segment.last_append };
     now.0.saturating_sub(newest.0)
-}
-
-/// Compares the wall clock with the monotonic one and says when the former is not to be trusted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ClockGuard {
-    last: Option<(Instant, WallTime)>,
-    distrusted_until: Option<Instant>,
-}
-
-/// What [`ClockGuard::observe`] saw.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Clock {
-    /// The wall time, to go by.
-    Trusted(WallTime),
-    /// It just went `by_ms` further than time did: to be reported, once.
-    Jumped { by_ms: i64 },
-    /// It jumped less than [`ClockGuard::PAUSE`] ago.
-    Distrusted,
-}
-
-impl Clock {
-    /// For [`retention_plan`].
-    #[must_use]
-    pub fn trusted(self) -> Option<WallTime> {
-        match self {
-            Self::Trusted(wall) => Some(wall),
-            Self::Jumped { .. } | Self::Distrusted => None,
-        }
-    }
-}
-
-impl ClockGuard {
-    /// What slewing and late polls may make of the difference between two observations.
-    pub const TOLERANCE: Duration = Duration::from_secs(60);
-    /// How long deletion by age waits after a jump: time for an operator to see the warning, or for the clock to jump back.
-    pub const PAUSE: Duration = Duration::from_secs(3600);
-
-    /// Takes in both clocks; called at least every few minutes.
-    pub fn observe(&mut self, now: Instant, wall: WallTime) -> Clock {
-        let jumped = self.last.and_then(|(earlier, wall_earlier)| {
-            let passed_ms = i64::try_from(now.since(earlier).as_millis()).unwrap_or(i64::MAX);
-            let by_ms = wall.0.saturating_sub(wall_earlier.0).saturating_sub(passed_ms);
-            (by_ms.unsigned_abs() > Self::TOLERANCE.as_millis() as u64).then_some(by_ms)
-        });
-        self.last = Some((now, wall));
-        if let Some(by_ms) = jumped {
-            self.distrusted_until = Some(now + Self::PAUSE);
-            return Clock::Jumped { by_ms };
-        }
-        if self.distrusted_until.is_some_and(|until| now < until) {
-            return Clock::Distrusted;
-        }
-        self.distrusted_until = None;
-        Clock::Trusted(wall)
-    }
 }
 
 #[cfg(test)]
@@ -233,21 +176,6 @@ mod tests {
         let empty = [SegmentMeta::new(Offset(0), WallTime(0))];
         let log = LogExtent { segments: &empty, log_start: Offset(0), high_watermark: Offset(0) };
         assert_eq!(retention_plan(&log, &limits, Some(WallTime(50))).segments, 0, "nothing to roll");
-    }
-
-    #[test]
-    fn clocks_that_jump() {
-        let second = |s: u64| Instant(s * 1_000_000_000);
-        let mut guard = ClockGuard::default();
-        assert_eq!(guard.observe(second(0), WallTime(1_000_000)), Clock::Trusted(WallTime(1_000_000)));
-        assert_eq!(guard.observe(second(60), WallTime(1_119_000)), Clock::Trusted(WallTime(1_119_000)), "slewed");
-        assert_eq!(guard.observe(second(120), WallTime(601_179_000)), Clock::Jumped { by_ms: 600_000_000 });
-        assert_eq!(guard.observe(second(180), WallTime(601_239_000)), Clock::Distrusted);
-        assert_eq!(guard.observe(second(240), WallTime(1_299_000)), Clock::Jumped { by_ms: -600_000_000 });
-        assert_eq!(guard.observe(second(3839), WallTime(4_898_000)), Clock::Distrusted);
-        assert_eq!(guard.observe(second(3840), WallTime(4_899_000)), Clock::Trusted(WallTime(4_899_000)));
-        assert!(matches!(guard.observe(second(3841), WallTime(i64::MIN)), Clock::Jumped { .. }));
-        assert!(matches!(guard.observe(second(3842), WallTime(i64::MAX)), Clock::Jumped { .. }));
     }
 
     proptest! {

@@ -143,6 +143,16 @@ impl LogState {
         self.dirty = true;
     }
 
+    /// What was appended while the wall clock was ahead of itself was appended no later than now: from now on it ages.
+    pub(crate) fn no_later_than(&mut self, now: WallTime) {
+        let open = self.open.iter_mut().map(|segment| &mut segment.meta);
+        for meta in self.sealed.iter_mut().chain(open).filter(|meta| meta.last_append.max(meta.created) > now) {
+            meta.last_append = meta.last_append.min(now);
+            meta.created = meta.created.min(now);
+            self.dirty = true;
+        }
+    }
+
     /// All segments in order; the last one is active.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
         self.sealed.iter().chain(self.open.iter().map(|segment| &segment.meta))

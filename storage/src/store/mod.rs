@@ -30,6 +30,7 @@ pub(crate) mod reindex;
 mod space;
 pub(crate) mod trash;
 mod upkeep;
+mod wall;
 mod writers;
 
 use std::rc::Rc;

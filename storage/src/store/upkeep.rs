@@ -9,9 +9,10 @@ use std::time::Duration;
 use base::WallTime;
 
 use super::core::StoreCore;
+use super::wall::WallClock;
 use crate::log::{Log, Status};
 use crate::producer::ProducerLimits;
-use crate::retention::{Clock, ClockGuard, LogExtent, RetentionLimits, RetentionPlan, retention_plan};
+use crate::retention::{LogExtent, RetentionLimits, RetentionPlan, retention_plan};
 use crate::segment::roll_reason;
 
 /// After so long without an append a log gives its memory back.
@@ -19,22 +20,18 @@ const IDLE: Duration = Duration::from_secs(300);
 
 /// Runs until the store stops.
 pub(crate) async fn upkeep_loop(core: Rc<StoreCore>) {
-    let mut guard = ClockGuard::default();
+    let mut clock = WallClock::start(&core).await;
     loop {
         shard::sync::either(core.stopped.wait(), core.shard.sleep(core.config.upkeep_interval)).await;
         if core.stopping.get() || core.closing.get() {
             return;
         }
-        pass(&core, &mut guard).await;
+        pass(&core, &mut clock).await;
     }
 }
 
-async fn pass(core: &Rc<StoreCore>, guard: &mut ClockGuard) {
-    let clock = guard.observe(core.shard.now(), core.shard.wall());
-    if let Clock::Jumped { by_ms } = clock {
-        tracing::warn!(by_ms, "the wall clock jumped: retention by time pauses");
-    }
-    let trusted = clock.trusted();
+async fn pass(core: &Rc<StoreCore>, clock: &mut WallClock) {
+    let trusted = clock.look(core).await;
     for log in core.all_logs() {
         if log.status() == Status::Online {
             look_after(core, &log, trusted).await;
@@ -60,6 +57,7 @@ async fn look_after(core: &Rc<StoreCore>, log: &Log, trusted: Option<WallTime>) 
         if state.producers.expire(now, &limits) > 0 {
             state.dirty = true;
         }
+        state.no_later_than(now);
         let too_old = roll_reason(state.active(), &state.roll_limits(), None, now).is_some();
         drop(state);
         if too_old {
