@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use base::{BrokerId, ShardId, Uuid};
 use shard::{Class, Incoming, Listener, Mesh, MeshBounds, MeshSeat, Shard};
-use storage::{Durability, RecoverConfig, RecoveredShard, ShardStore, StoreConfig};
+use storage::{Durability, RecoverConfig, RecoveredShard, ShardStore, StoreConfig, StoreError};
 
 use crate::api::http;
 use crate::cluster::{Broker, Controller, LocalShards, MetadataLog, View};
@@ -118,7 +118,7 @@ pub async fn run_other(shard: Shard, mesh: Mesh<Message>, config: Arc<NodeConfig
     let node = Node::new(shard, mesh, store, config, view, Rc::default());
     reply.send(Message::Done(Ok(())));
     let stopped = mesh_loop::run(node.clone()).await;
-    let closed = node.store.close().await;
+    let closed = close(&node).await;
     if let Some(reply) = stopped {
         reply.send(Message::Done(closed.as_ref().map_err(ToString::to_string).copied()));
     }
@@ -271,8 +271,19 @@ async fn end(node: &Rc<Node>) -> Result<(), BootError> {
         tracing::warn!("some connections did not end within {DRAIN_LIMIT:?}");
     }
     let others = tell_others(node, || Message::Stop).await;
-    node.store.close().await.map_err(|error| failed("the store of shard 0 can't be closed", &error))?;
+    close(node).await.map_err(|error| failed("the store of shard 0 can't be closed", &error))?;
     others
+}
+
+/// Closes a shard's store. Without room for a last checkpoint its journal has everything: that is no failure to stop.
+async fn close(node: &Node) -> Result<(), StoreError> {
+    match node.store.close().await {
+        Err(StoreError::DiskFull) => {
+            tracing::warn!(shard = %node.shard.id(), "no last checkpoint: the disk is full; the next start replays the journal");
+            Ok(())
+        }
+        done => done,
+    }
 }
 
 async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {

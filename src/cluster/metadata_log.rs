@@ -9,7 +9,9 @@ use base::{LeaderEpoch, Offset, PartitionIndex, Uuid};
 use record::{BatchBuilder, BatchOptions, Batches, BuildError};
 use replication::metadata::{CLUSTER_METADATA_TOPIC, Image, ImageBuilder, MetadataRecord};
 use shard::Shard;
-use storage::{AppendError, AppendOptions, Log, LogConfig, LogId, Lost, ReadError, ReadLimits, ShardStore, StoreError};
+use storage::{
+    AppendError, AppendOptions, Log, LogConfig, LogId, Lost, ReadError, ReadLimits, ShardStore, SpaceClass, StoreError,
+};
 
 /// Kafka's id for the topic of the metadata log (KIP-595), partition 0.
 pub const METADATA_LOG: LogId =
@@ -118,14 +120,14 @@ impl MetadataLog {
     }
 }
 
-/// Metadata is never deleted by age or size; it may use the reserve that a full disk keeps for internal topics.
+/// Metadata is never deleted by age or size; a full disk takes it as long as it takes anything.
 fn kept_for_ever() -> LogConfig {
     LogConfig {
         retention_ms: None,
         retention_bytes: None,
         retention_topic_bytes_share: None,
         max_message_bytes: u32::MAX,
-        internal: true,
+        space: SpaceClass::Metadata,
         ..LogConfig::default()
     }
 }

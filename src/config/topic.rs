@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use record::{Compression, Recompression};
-use storage::LogConfig;
+use storage::{LogConfig, SpaceClass};
 
 /// Which clock stamps a record (KIP-32).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -438,7 +438,7 @@ impl TopicConfig {
             max_message_bytes: u32::try_from(self.max_message_bytes).unwrap_or(0),
             delete_delay_ms: self.file_delete_delay_ms,
             producer_expiration_ms,
-            internal: false,
+            space: SpaceClass::Normal,
         }
     }
 

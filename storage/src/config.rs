@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use base::{GIB, KIB, MIB, PartitionIndex, ShardId, Uuid};
 
+use crate::space::SpaceClass;
+
 /// A log of this broker: a partition of a topic, by the topic's id. A topic deleted and created again has another id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct LogId {
@@ -142,8 +144,8 @@ pub struct LogConfig {
     pub delete_delay_ms: i64,
     /// `producer.id.expiration.ms`.
     pub producer_expiration_ms: i64,
-    /// An internal topic may use the second reserve of a full disk.
-    pub internal: bool,
+    /// How deep into a full disk its appends may go.
+    pub space: SpaceClass,
 }
 
 impl Default for LogConfig {
@@ -159,7 +161,7 @@ impl Default for LogConfig {
             max_message_bytes: 1_048_588,
             delete_delay_ms: 60_000,
             producer_expiration_ms: 86_400_000,
-            internal: false,
+            space: SpaceClass::Normal,
         }
     }
 }

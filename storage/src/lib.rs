@@ -34,5 +34,5 @@ pub use log::{AppendError, AppendOptions, Appended, Duplicate, Durable, Log, Los
 pub use producer::{ActiveProducer, ProducerError};
 pub use read::{Read, ReadError, ReadLimits};
 pub use recovery::{RecoverError, Recovered, RecoveredShard, RecoveryReport, recover};
-pub use space::SpaceState;
+pub use space::{SpaceClass, SpaceState};
 pub use store::{HandedLog, ShardStore, StoreError, StoreMeters, StoreStats};

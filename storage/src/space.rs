@@ -7,13 +7,19 @@
 //! Several shards share one file system without talking: each counts on its part of what lies above the reserve.
 //!
 //! Invariants: what is reserved is never more than what was free above the class's reserve when it was granted; a class once full
-//! stays full until there is [`SpaceLimits::resume_bytes`] more than its reserve.
+//! stays full until there is [`SpaceLimits::resume_bytes`] more than its reserve. The one exception is the metadata, by a bounded overdraft.
 
-/// What an append is for: internal topics may go deeper, for without them nobody could commit an offset or delete a topic.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a log is for, and so how deep its appends may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SpaceClass {
+    #[default]
     Normal,
+    /// An internal topic: without it nobody could commit an offset.
     Internal,
+    /// The cluster's metadata: without it no topic could be deleted to make room, and no broker start. It may have all that is free, and
+    /// where others left nothing a little that is not: the journal, which has its room, holds that until the ballast is given up or
+    /// something is deleted.
+    Metadata,
 }
 
 /// Whether appends are admitted.
@@ -55,7 +61,13 @@ impl SpaceLimits {
         match class {
             SpaceClass::Normal => self.reserve_bytes,
             SpaceClass::Internal => self.internal_reserve_bytes.min(self.reserve_bytes),
+            SpaceClass::Metadata => 0,
         }
+    }
+
+    /// What metadata may take where nothing is free; the other half of the ballast is for manifests.
+    fn overdraft_bytes(&self) -> u64 {
+        self.ballast_bytes / 2
     }
 }
 
@@ -99,6 +111,9 @@ pub struct SpaceAccount {
     allocated_bytes: u64,
     /// Appended, and not yet covered by what segments have allocated.
     reserved_bytes: u64,
+    /// What of it is metadata.
+    metadata_bytes: u64,
+    /// Of the normal and the internal class.
     full: [bool; 2],
 }
 
@@ -106,7 +121,15 @@ impl SpaceAccount {
     /// An account that admits nothing before the first measurement.
     #[must_use]
     pub fn new(limits: SpaceLimits) -> Self {
-        Self { limits, free_bytes: 0, allocating_bytes: 0, allocated_bytes: 0, reserved_bytes: 0, full: [true; 2] }
+        Self {
+            limits,
+            free_bytes: 0,
+            allocating_bytes: 0,
+            allocated_bytes: 0,
+            reserved_bytes: 0,
+            metadata_bytes: 0,
+            full: [true; 2],
+        }
     }
 
     /// What the file system said just now.
@@ -155,12 +178,25 @@ impl SpaceAccount {
 
     /// Reserves segment space for an append. Refused, the class is full from now on.
     pub fn reserve(&mut self, bytes: u64, class: SpaceClass) -> Result<(), NoSpace> {
-        if self.full[class as usize] || bytes > self.room(class) {
-            self.full[class as usize] = true;
+        if !self.admits(bytes, class) {
+            if class != SpaceClass::Metadata {
+                self.full[class as usize] = true;
+            }
             return Err(NoSpace { class, free_bytes: self.free_bytes(), reserve_bytes: self.limits.reserve(class) });
         }
         self.reserved_bytes += bytes;
+        if class == SpaceClass::Metadata {
+            self.metadata_bytes += bytes;
+        }
         Ok(())
+    }
+
+    fn admits(&self, bytes: u64, class: SpaceClass) -> bool {
+        let has_room = bytes <= self.room(class);
+        match class {
+            SpaceClass::Normal | SpaceClass::Internal => has_room && !self.full[class as usize],
+            SpaceClass::Metadata => has_room || self.metadata_bytes + bytes <= self.limits.overdraft_bytes(),
+        }
     }
 
     /// The file system is asked for this much. What was reserved for it is given back by [`Self::released`], once it is written.
@@ -181,9 +217,21 @@ impl SpaceAccount {
     ///
     /// # Panics
     /// When more is given back than was reserved.
-    pub fn released(&mut self, reserved_bytes: u64) {
-        self.reserved_bytes =
-            self.reserved_bytes.checked_sub(reserved_bytes).expect("only what was reserved is given back");
+    pub fn released(&mut self, reserved_bytes: u64, class: SpaceClass) {
+        let less = |bytes: u64| bytes.checked_sub(reserved_bytes).expect("only what was reserved is given back");
+        self.reserved_bytes = less(self.reserved_bytes);
+        if class == SpaceClass::Metadata {
+            self.metadata_bytes = less(self.metadata_bytes);
+        }
+    }
+
+    /// What a log has reserved belongs to another class from now on.
+    pub fn reclassed(&mut self, reserved_bytes: u64, from: SpaceClass, to: SpaceClass) {
+        self.released(reserved_bytes, from);
+        self.reserved_bytes += reserved_bytes;
+        if to == SpaceClass::Metadata {
+            self.metadata_bytes += reserved_bytes;
+        }
     }
 
     /// How large the ballast file is.
@@ -248,7 +296,7 @@ mod tests {
         // Destage allocates what was reserved; retention then frees more than enough.
         account.allocating(4096);
         account.allocated(4096);
-        account.released(900);
+        account.released(900, SpaceClass::Normal);
         assert_eq!(account.reserved_bytes(), 0);
         account.measured(1150);
         assert_eq!(account.state(), SpaceState::Full, "open only with a margin");
@@ -258,6 +306,33 @@ mod tests {
         assert_eq!(account.state(), SpaceState::Ok, "once open, down to the reserve");
         account.measured(1000);
         assert_eq!(account.state(), SpaceState::Full);
+    }
+
+    #[test]
+    fn metadata_goes_where_nothing_is_free() {
+        let mut account = SpaceAccount::new(LIMITS);
+        account.measured(240);
+        for class in [SpaceClass::Normal, SpaceClass::Internal] {
+            assert!(account.reserve(1, class).is_err(), "{class:?}: below both reserves");
+        }
+        assert_eq!(account.reserve(240, SpaceClass::Metadata), Ok(()), "all that is free");
+        assert!(account.reserve(1, SpaceClass::Metadata).is_err(), "it has had more than its overdraft");
+        account.allocating(240);
+        account.allocated(240);
+        account.released(240, SpaceClass::Metadata);
+        account.measured(0);
+        // What others were granted before the disk was filled is not its affair.
+        let mut crowded = SpaceAccount::new(LIMITS);
+        crowded.measured(2000);
+        assert_eq!(crowded.reserve(900, SpaceClass::Normal), Ok(()));
+        crowded.measured(0);
+        for mut account in [account, crowded] {
+            assert_eq!(account.reserve(20, SpaceClass::Metadata), Ok(()));
+            assert_eq!(account.reserve(5, SpaceClass::Metadata), Ok(()));
+            assert!(account.reserve(1, SpaceClass::Metadata).is_err(), "half the ballast");
+            account.released(25, SpaceClass::Metadata);
+            assert_eq!(account.reserve(25, SpaceClass::Metadata), Ok(()), "once it is in its segment");
+        }
     }
 
     #[test]
@@ -312,7 +387,7 @@ mod tests {
                     0 => {
                         let (reserved, ahead) = (account.reserved_bytes(), account.spare_bytes().min(bytes));
                         account.allocating(reserved + ahead);
-                        account.released(reserved);
+                        account.released(reserved, SpaceClass::Normal);
                         account.allocated(reserved + ahead);
                         taken += ahead;
                     }

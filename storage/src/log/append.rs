@@ -11,7 +11,7 @@ use super::{Log, LogState, Status};
 use crate::journal::codec::Control;
 use crate::producer::{Placed, ProducerBatch, ProducerError, ProducerLimits, Verdict};
 use crate::segment::{Incoming, roll_reason};
-use crate::space::{NoSpace, SpaceClass};
+use crate::space::NoSpace;
 use crate::store::queue::{Pending, PendingAppend};
 use crate::tail::SegmentPosition;
 
@@ -195,13 +195,13 @@ impl Log {
         } else {
             core.queue.borrow().charge(state.pending, place.segment, place.position, bytes)
         };
-        let class = if state.config.internal { SpaceClass::Internal } else { SpaceClass::Normal };
+        let class = state.space_class();
         if let Err(full) = core.space.borrow_mut().reserve(bytes as u64, class) {
             core.meters.appends_without_space.add(1);
             return Err(AppendError::NoSpace(full));
         }
         if !core.ring.borrow_mut().reserve(charge, core.control_room_bytes()) {
-            core.space.borrow_mut().released(bytes as u64);
+            core.space.borrow_mut().released(bytes as u64, class);
             core.meters.appends_held_back.add(1);
             core.want_checkpoint();
             core.grow_wanted.notify_all();
@@ -214,7 +214,7 @@ impl Log {
 
     fn unreserve(&self, state: &mut LogState, bytes: usize) {
         let core = &self.0.core;
-        core.space.borrow_mut().released(bytes as u64);
+        core.space.borrow_mut().released(bytes as u64, state.space_class());
         state.reserved_bytes -= bytes as u64;
         core.ring.borrow_mut().release(std::mem::take(&mut state.promised));
     }

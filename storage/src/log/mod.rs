@@ -29,6 +29,7 @@ use crate::manifest::LogRecord;
 use crate::producer::{ActiveProducer, ProducerTable};
 use crate::read::{Cursors, LogSource, LogView, Read, ReadError, ReadLimits};
 use crate::segment::{ActiveSegment, RollLimits, SegmentMeta, jittered_ms};
+use crate::space::SpaceClass;
 use crate::store::core::StoreCore;
 use crate::tail::{Address, SegmentPosition, Tail};
 
@@ -153,6 +154,11 @@ impl LogState {
         }
     }
 
+    /// Of what it has reserved and will reserve on the disk.
+    pub(crate) fn space_class(&self) -> SpaceClass {
+        self.config.space
+    }
+
     /// All segments in order; the last one is active.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &SegmentMeta> {
         self.sealed.iter().chain(self.open.iter().map(|segment| &segment.meta))
@@ -215,7 +221,9 @@ impl Log {
     }
 
     pub fn set_config(&self, config: LogConfig) {
-        self.0.state.borrow_mut().config = config;
+        let mut state = self.0.state.borrow_mut();
+        self.0.core.space.borrow_mut().reclassed(state.reserved_bytes, state.space_class(), config.space);
+        state.config = config;
     }
 
     #[must_use]

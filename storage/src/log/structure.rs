@@ -18,7 +18,7 @@ use crate::journal::codec::Control;
 use crate::recovery::image::read_file_range;
 use crate::segment::{ActiveSegment, BLOCK_BYTES, FileKey, FileKind, SegmentMeta, file_name};
 use crate::store::core::StoreCore;
-use crate::store::destage::destage;
+use crate::store::destage::{destage, is_full};
 use crate::store::queue::Pending;
 use crate::store::{StoreError, offline};
 use crate::tail::{Address, SegmentPosition, Tail};
@@ -161,6 +161,10 @@ impl Log {
                 match fs.rename(&from, &to).await {
                     Ok(()) => trashed.push(to),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    // Not even a name in the trash has room. A segment may begin there again: it goes at once.
+                    Err(error) if is_full(&error) => {
+                        fs.remove(&from).await.map_err(|error| StoreError::io("remove", from, error))?;
+                    }
                     Err(error) => return Err(StoreError::io("rename", from, error)),
                 }
             }

@@ -20,6 +20,7 @@ pub mod log_replay;
 mod offline;
 pub mod plan;
 pub mod replay;
+mod room;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -145,14 +146,23 @@ impl RecoverError {
         let path = path.into();
         move |error| Self::Io { what, path, error }
     }
+
+    fn is_full(&self) -> bool {
+        matches!(self, Self::Io { error, .. } if crate::store::is_full(error))
+    }
 }
 
 impl fmt::Display for RecoverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const REMEDY: &str =
             "restore this broker's data directory from a copy, or remove it and let the replicas fill it again";
+        const ROOM: &str =
+            "; free space there: what a journal holds has to go to its segments before the broker starts";
         match self {
-            Self::Io { what, path, error } => write!(f, "cannot {what} {}: {error}", path.display()),
+            Self::Io { what, path, error } => {
+                write!(f, "cannot {what} {}: {error}", path.display())?;
+                if self.is_full() { f.write_str(ROOM) } else { Ok(()) }
+            }
             Self::NoManifest { dir, broken } => {
                 let place = Place { dir, broken };
                 write!(f, "{place}: there are journals and no whole manifest; {REMEDY}")
@@ -193,7 +203,8 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// Recovers the whole data directory for `config.shards` shards, none of which has a store open.
+/// Recovers the whole data directory for `config.shards` shards, none of which has a store open. Where the disk is too full for that, what
+/// only waits to be deleted goes, then the ballast.
 ///
 /// # Errors
 /// See [`RecoverError`].
@@ -202,6 +213,18 @@ impl fmt::Display for Place<'_> {
 /// Without shards.
 pub async fn recover(shard: &Shard, config: &RecoverConfig) -> Result<Recovered, RecoverError> {
     assert!(config.shards > 0, "a broker has at least one shard");
+    loop {
+        match attempt(shard, config).await {
+            // Whatever was begun is begun anew.
+            Err(error) if error.is_full() && room::make_room(shard, &config.data_dir).await => {
+                tracing::warn!("{error}: room was made of what was there for it");
+            }
+            done => return done,
+        }
+    }
+}
+
+async fn attempt(shard: &Shard, config: &RecoverConfig) -> Result<Recovered, RecoverError> {
     let mut report = RecoveryReport::default();
     let data_dir = &config.data_dir;
     make_dirs(shard, data_dir).await?;

@@ -31,6 +31,8 @@ const SYNCS_MAX: usize = 64;
 const LOGS_A_POLL: usize = 64;
 /// After a checkpoint that could not be made.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
+/// After one that found no room: each try writes what it can, and nobody makes room in less.
+const RETRY_DELAY_FULL: Duration = Duration::from_secs(1);
 
 /// Why there is no checkpoint this time. The journal keeps what it holds.
 #[derive(Debug)]
@@ -325,6 +327,7 @@ async fn write_manifest(core: &Rc<StoreCore>, replay_from: JournalPosition) -> R
 
 /// Makes checkpoints when one is asked for, or when the interval is over and something changed; runs until the store stops.
 pub(crate) async fn checkpoint_loop(core: Rc<StoreCore>) {
+    let mut said_full = false;
     loop {
         let wait = core.checkpoint_wanted.wait();
         if !core.checkpoint_asked.get() && !core.stopping.get() {
@@ -339,11 +342,15 @@ pub(crate) async fn checkpoint_loop(core: Rc<StoreCore>) {
             continue;
         }
         match checkpoint(&core).await {
-            Ok(()) | Err(CheckpointError::Stopped) => {}
+            Ok(()) => said_full = false,
+            Err(CheckpointError::Stopped) => {}
             Err(CheckpointError::Full) => {
-                tracing::warn!(shard = %core.config.shard, "no checkpoint: the disk is full; free space, or shorten retention");
+                // Whatever is said may go to that very disk.
+                if !std::mem::replace(&mut said_full, true) {
+                    tracing::warn!(shard = %core.config.shard, "no checkpoint: the disk is full; free space, or shorten retention");
+                }
                 super::space::measure(&core).await;
-                core.shard.sleep(RETRY_DELAY).await;
+                shard::sync::either(core.stopped.wait(), core.shard.sleep(RETRY_DELAY_FULL)).await;
                 core.checkpoint_asked.set(true);
             }
             Err(CheckpointError::Io(error)) => {

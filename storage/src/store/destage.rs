@@ -208,7 +208,7 @@ impl StoreCore {
     pub(crate) fn settle_reserved(&self, state: &mut crate::log::LogState) {
         let still = state.tail.undestaged_bytes();
         if still < state.reserved_bytes {
-            self.space.borrow_mut().released(state.reserved_bytes - still);
+            self.space.borrow_mut().released(state.reserved_bytes - still, state.space_class());
             state.reserved_bytes = still;
         }
     }

@@ -270,6 +270,8 @@ async fn trash_log(core: &StoreCore, log: &Log) -> Result<Vec<std::path::PathBuf
             Ok(()) => trashed.push(to),
             // Nothing was ever destaged.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            // Not even a name in the trash has room: it is deleted where it is. Nothing comes back to this path, which bears the log's id.
+            Err(error) if is_full(&error) => trashed.push(from),
             Err(error) => return Err(StoreError::io("rename", from, error)),
         }
     }
