@@ -3,6 +3,7 @@
 //! The main thread starts the shards and then waits for signals; the first one stops the broker cleanly, a second one ends it at once.
 
 use std::future::poll_fn;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::exit;
 use std::sync::Arc;
@@ -109,21 +110,22 @@ pub fn run(arguments: &ServeArguments) -> Exit {
     let config = match arguments.node_config() {
         Ok(config) => Arc::new(config),
         Err(error) => {
-            eprintln!("tidemill: {error}");
+            complain(&error);
             return Exit::WrongUsage;
         }
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // A log that can't be written, on a full disk say, must not end the broker, nor may the complaint about it.
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false).init();
     if !host_is_fit(&config) {
         return Exit::Failed;
     }
     match start(&config) {
         Ok(never) => match never {},
         Err(error) => {
-            eprintln!(
-                "tidemill: the shards can't be started: {error}; `ulimit -l` and `ulimit -n` bound what they may use"
-            );
+            complain(&format_args!(
+                "the shards can't be started: {error}; `ulimit -l` and `ulimit -n` bound what they may use"
+            ));
             Exit::Failed
         }
     }
@@ -178,16 +180,24 @@ async fn run_shard(shard: Shard, seat: MeshSeat<Message>, config: Arc<NodeConfig
     let exit_code = match outcome {
         Ok(()) => Exit::Done,
         Err(error) => {
-            eprintln!("tidemill: {error}");
+            complain(&error);
             Exit::Failed
         }
     };
     exit(i32::from(exit_code as u8));
 }
 
+/// Says why the broker ends. Standard error may be a file on the disk that is full: the exit code counts all the same.
+fn complain(why: &dyn std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "tidemill: {why}");
+}
+
 /// The one line on standard output; `http=-` where that port is off.
 fn announce(ready: &Ready) {
     let Ready { broker, shards, kafka, http } = ready;
     let http = http.map_or_else(|| "-".to_owned(), |addr| addr.to_string());
-    println!("ready broker={broker} shards={shards} kafka={kafka} http={http} version={}", env!("CARGO_PKG_VERSION"));
+    let version = env!("CARGO_PKG_VERSION");
+    let line = format!("ready broker={broker} shards={shards} kafka={kafka} http={http} version={version}");
+    // Nobody may be reading, or the disk that it goes to be full: it serves all the same.
+    let _ = writeln!(std::io::stdout(), "{line}");
 }

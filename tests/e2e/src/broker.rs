@@ -141,7 +141,10 @@ impl Launch {
         command.arg(&self.data_dir).args(&self.more).env("RUST_LOG", &self.log_filter);
         if let Some(text) = &self.config {
             let path = self.data_dir.with_extension("toml");
-            std::fs::write(&path, text).expect("the configuration can be written");
+            // Written once: the disk may be full by the next start.
+            if std::fs::read(&path).ok().as_deref() != Some(text.as_bytes()) {
+                std::fs::write(&path, text).expect("the configuration can be written");
+            }
             command.arg("--config").arg(path);
         }
         command.stdout(Stdio::piped()).stderr(log).spawn().expect("setpriv (util-linux) is there")

@@ -10,4 +10,6 @@ pub mod ledger;
 pub mod load;
 pub mod namespace;
 pub mod payload;
+pub mod rot;
 pub mod runner;
+pub mod small_disk;
