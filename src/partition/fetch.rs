@@ -146,15 +146,13 @@ async fn read(
         diverging: None,
     };
     if target.last_fetched_epoch != NO_EPOCH {
-        answer.diverging = diverging(&partition, target);
+        answer.diverging = diverging(&partition, target)?;
         if answer.diverging.is_some() {
             return Ok(answer);
         }
     }
     if target.offset < answer.log_start || target.offset > partition.log.end_offset() {
-        // The watermark and the start tell the client where the log lies.
-        answer.error = ErrorCode::OffsetOutOfRange;
-        return Ok(answer);
+        return Err(ErrorCode::OffsetOutOfRange);
     }
     let max_bytes = target.max_bytes.min(left_bytes);
     if target.offset >= high_watermark || (max_bytes == 0 && !at_least_one) {
@@ -175,11 +173,14 @@ async fn read(
     Ok(answer)
 }
 
-/// Where the client's log leaves this one, if it does (KIP-595).
-fn diverging(partition: &Partition, target: &FetchTarget) -> Option<(LeaderEpoch, Offset)> {
+/// Where the client's log leaves this one, if it does (KIP-595). An epoch that this log has not come to is none to diverge from: the client
+/// is told to start from an offset that exists.
+fn diverging(partition: &Partition, target: &FetchTarget) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
     match partition.log.epoch_end(target.last_fetched_epoch) {
-        EpochEnd::Unknown => Some((NO_EPOCH, Offset(-1))),
-        EpochEnd::At { epoch, end } if epoch != target.last_fetched_epoch || end < target.offset => Some((epoch, end)),
-        EpochEnd::At { .. } => None,
+        EpochEnd::Unknown => Err(ErrorCode::OffsetOutOfRange),
+        EpochEnd::At { epoch, end } if epoch != target.last_fetched_epoch || end < target.offset => {
+            Ok(Some((epoch, end)))
+        }
+        EpochEnd::At { .. } => Ok(None),
     }
 }

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::NO_EPOCH;
 use net::Reply;
 use shard::Slice;
 use storage::LogId;
@@ -21,8 +20,8 @@ use crate::router::{self, FetchPlan};
 
 /// The first version whose topics are named by their ids.
 const TOPIC_ID_VERSION: i16 = 13;
-/// The first version that tells a reader where the leader is (KIP-595).
-const LEADER_VERSION: i16 = 12;
+/// The first version that tells a reader where the leader is (KIP-951).
+const LEADER_VERSION: i16 = 16;
 
 /// Answers with what is there, or waits for it.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
@@ -175,7 +174,7 @@ fn answer(
             FetchableTopicResponse { topic, topic_id, partitions: partitions.into() }
         })
         .collect();
-    let node_endpoints = if moved && context.version >= 16 { endpoints(&view) } else { Array::empty() };
+    let node_endpoints = if moved && tells_leader { endpoints(&view) } else { Array::empty() };
     let response = FetchResponse {
         throttle_time_ms: 0,
         error_code: ErrorCode::None,
@@ -200,10 +199,9 @@ fn partition_data(
         let index = u32::try_from(externals.len() - 1).expect("a request's partitions are counted in an i32");
         Records::External { index, length: fetched.bytes }
     };
+    let is_unknown = matches!(fetched.error, ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId);
     let current_leader = match (view, fetched.error) {
-        (Some(view), ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch) => {
-            LeaderIdAndEpoch { leader_id: view.broker.id, leader_epoch: NO_EPOCH }
-        }
+        (Some(view), ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch) => leader(view, wanted),
         _ => LeaderIdAndEpoch::default(),
     };
     PartitionData {
@@ -217,10 +215,19 @@ fn partition_data(
             .diverging
             .map_or_else(EpochEndOffset::default, |(epoch, end_offset)| EpochEndOffset { epoch, end_offset }),
         current_leader,
-        aborted_transactions: read_committed.then(Array::empty),
+        // Null tells a reader of uncommitted records that nobody looked; what is not known at all has no transactions, as in Kafka.
+        aborted_transactions: (read_committed || is_unknown).then(Array::empty),
         records,
         ..Default::default()
     }
+}
+
+fn leader(view: &View, wanted: &Wanted) -> LeaderIdAndEpoch {
+    let partition = find(view, &wanted.topic).ok().and_then(|topic| topic.partition(wanted.partition.partition));
+    partition.map_or_else(LeaderIdAndEpoch::default, |partition| LeaderIdAndEpoch {
+        leader_id: partition.leader,
+        leader_epoch: partition.leader_epoch,
+    })
 }
 
 fn endpoints(view: &View) -> Array<'_, NodeEndpoint<'_>> {
