@@ -144,13 +144,22 @@ pub struct Produced {
     pub log_start: Offset,
     /// In words, where there is more to say than the code does.
     pub reason: Option<String>,
+    /// The record that the batch is refused for, counted from 0, where it is one.
+    pub refused_record: Option<u32>,
 }
 
 impl Produced {
     /// An answer without an offset.
     #[must_use]
     pub fn failed(error: ErrorCode, reason: Option<String>) -> Self {
-        Self { error, base_offset: Offset(-1), append_time: WallTime(-1), log_start: Offset(-1), reason }
+        Self {
+            error,
+            base_offset: Offset(-1),
+            append_time: WallTime(-1),
+            log_start: Offset(-1),
+            reason,
+            refused_record: None,
+        }
     }
 }
 

@@ -62,13 +62,14 @@ type Worked = Result<Option<Vec<u8>>, RefusedRecords>;
 
 impl RecordWork {
     /// The work that a topic's settings ask for on a batch with this header; most ask for none. `timestamps` are the bounds of a topic
-    /// with create time, which the header's largest timestamp has been held to.
+    /// with create time: a batch whose largest timestamp is out of them is looked into, to say which record is at fault.
     #[must_use]
     pub fn needed(config: &TopicConfig, header: &BatchHeader, timestamps: Option<TimestampBounds>) -> Option<Self> {
         let recompression = config.recompression().filter(|to| to.applies_to(header));
         // Nothing in the header tells how old the oldest record is.
-        let has_past_bound = timestamps.is_some() && config.timestamp_before_max_ms != i64::MAX;
-        (recompression.is_some() || has_past_bound).then(|| Self {
+        let is_doubtful = timestamps
+            .is_some_and(|bounds| config.timestamp_before_max_ms != i64::MAX || !bounds.hold(header.max_timestamp));
+        (recompression.is_some() || is_doubtful).then(|| Self {
             rules: RecordRules { timestamps, key_required: false },
             recompression,
             message_bytes_max: usize::try_from(config.max_message_bytes).unwrap_or(0),

@@ -228,7 +228,7 @@ pub const SETTINGS: &[Setting] = settings! {
     "message.timestamp.type", Some("log.message.timestamp.type"), Kind::Timestamp,
         "CreateTime keeps the producer's timestamps, LogAppendTime puts the broker's in their place.";
     "min.insync.replicas", Some("min.insync.replicas"), int!(min_insync_replicas, 1),
-        "In-sync replicas without which a produce with acks=all is refused.";
+        "In-sync replicas without which a produce with acks=all is refused; never more than the topic has replicas.";
     "preallocate", Some("log.preallocate"),
         Kind::Only { value: "false", value_type: ValueType::Boolean, reason: NO_PREALLOCATION },
         "Whether a segment's file is made in full at once; files always grow in steps.";

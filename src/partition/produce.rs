@@ -41,7 +41,7 @@ pub type Backlog = VecDeque<(Slice, oneshot::Sender<Result<Placed, Produced>>)>;
 /// Gives every batch its place, in the log or behind those that wait for room, before it returns; the future resolves, in the
 /// order of `tasks`, once `acks` allows an answer.
 pub fn produce(node: &Rc<Node>, acks: Acks, deadline: Instant, tasks: Vec<BatchTask<Slice>>) -> Boxed<Vec<Produced>> {
-    let appending: Vec<_> = tasks.into_iter().map(|task| append(node, acks, task)).collect();
+    let appending: Vec<_> = tasks.into_iter().map(|task| append(node, task)).collect();
     let node = node.clone();
     Box::pin(async move {
         let mut produced = Vec::with_capacity(appending.len());
@@ -55,13 +55,11 @@ pub fn produce(node: &Rc<Node>, acks: Acks, deadline: Instant, tasks: Vec<BatchT
     })
 }
 
-fn append(node: &Rc<Node>, acks: Acks, task: BatchTask<Slice>) -> Result<Appending, Produced> {
+fn append(node: &Rc<Node>, task: BatchTask<Slice>) -> Result<Appending, Produced> {
     let partition =
         node.partitions.get(task.log).ok_or_else(|| Produced::failed(ErrorCode::NotLeaderOrFollower, None))?;
-    // One replica is the whole in-sync set of a single broker.
-    if acks == Acks::All && partition.config().min_insync_replicas > 1 {
-        return Err(Produced::failed(ErrorCode::NotEnoughReplicas, None));
-    }
+    // The one replica of a single broker is all that there can be in sync. As in Kafka (KIP-966), `min.insync.replicas` asks for no more
+    // replicas than a partition has.
     if partition.backlog.borrow().is_empty() {
         match partition.try_append(&task.batch, node.shard.wall()) {
             Attempt::Over(outcome) => return outcome.map(Appending::Placed),
@@ -84,7 +82,8 @@ impl Partition {
         let options = AppendOptions { leader_epoch: self.leader_epoch(), append_time, wall_now: now };
         let placed = |base_offset, log_start, append_time: Option<WallTime>, durable| {
             let append_time = append_time.unwrap_or(WallTime(-1));
-            let answer = Produced { error: ErrorCode::None, base_offset, append_time, log_start, reason: None };
+            let error = ErrorCode::None;
+            let answer = Produced { error, base_offset, append_time, log_start, reason: None, refused_record: None };
             Attempt::Over(Ok(Placed { answer, durable }))
         };
         match self.log.append(batch, options) {

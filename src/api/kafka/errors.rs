@@ -19,7 +19,8 @@ pub fn invalid_batch(error: &InvalidBatch) -> ErrorCode {
 #[must_use]
 pub fn refused_records(error: &RefusedRecords) -> ErrorCode {
     match error {
-        RefusedRecords::Record { reason: RefusalReason::Timestamp { .. }, .. } => ErrorCode::InvalidTimestamp,
+        RefusedRecords::Record { reason: RefusalReason::Timestamp { .. }, .. }
+        | RefusedRecords::MaxTimestamp { .. } => ErrorCode::InvalidTimestamp,
         RefusedRecords::TooLarge { .. } => ErrorCode::MessageTooLarge,
         // A bound of our own, where Kafka has none: Java clients send the batch again in halves.
         _ if error.is_beyond_limit() => ErrorCode::MessageTooLarge,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::{Instant, PartitionIndex, Uuid};
 use net::{OnClose, Reply, Started};
-use record::{ProduceLimits, TimestampBounds};
+use record::{ProduceLimits, RefusedRecords, TimestampBounds};
 use shard::Slice;
 use storage::LogId;
 use wire::messages::produce::{
@@ -151,10 +151,6 @@ fn check_batch(context: &Context, topic: &Topic, bytes: &[u8]) -> Result<(Slice,
         before_ms_max: config.timestamp_before_max_ms,
         after_ms_max: config.timestamp_after_max_ms,
     });
-    if bounds.is_some_and(|bounds| !bounds.hold(header.max_timestamp)) {
-        let reason = format!("the batch's largest timestamp {} is out of bounds", header.max_timestamp);
-        return Err(Produced::failed(ErrorCode::InvalidTimestamp, Some(reason)));
-    }
     let meters = &context.node.request_meters;
     meters.produced_batches.add(1);
     meters.produced_records.add(u64::from(summary.record_count));
@@ -186,10 +182,7 @@ async fn work_and_append(
         let (_, BatchTask { log, batch }) = tasks.next().expect("work is on a task");
         parts.push(match work.run(node, batch).await {
             Ok(batch) => append(node, acks, timeout, vec![BatchTask { log, batch }]).await,
-            Err(error) => {
-                let refused = Produced::failed(errors::refused_records(&error), Some(error.to_string()));
-                Box::pin(ready(vec![refused]))
-            }
+            Err(error) => Box::pin(ready(vec![refused(&error)])),
         });
     }
     let as_sent: Vec<_> = tasks.map(|(_, task)| task).collect();
@@ -203,6 +196,14 @@ async fn work_and_append(
         }
         produced
     })
+}
+
+fn refused(error: &RefusedRecords) -> Produced {
+    let refused_record = match error {
+        RefusedRecords::Record { index, .. } => Some(*index),
+        RefusedRecords::Unreadable(_) | RefusedRecords::MaxTimestamp { .. } | RefusedRecords::TooLarge { .. } => None,
+    };
+    Produced { refused_record, ..Produced::failed(errors::refused_records(error), Some(error.to_string())) }
 }
 
 fn merge(plan: Plan, produced: Vec<Produced>) -> Vec<TopicOutcome<Produced>> {
@@ -273,20 +274,18 @@ fn partition_response<'p>(
         }
         _ => LeaderIdAndEpoch::default(),
     };
-    let record_errors = match produced.error {
-        ErrorCode::InvalidRecord | ErrorCode::InvalidTimestamp => Array::from(vec![BatchIndexAndErrorMessage {
-            batch_index: 0,
-            batch_index_error_message: produced.reason.as_deref(),
-        }]),
-        _ => Array::empty(),
-    };
+    // A producer that is told of records takes those for the ones at fault: only such are named.
+    let record_errors = produced.refused_record.into_iter().map(|index| BatchIndexAndErrorMessage {
+        batch_index: i32::try_from(index).unwrap_or(i32::MAX),
+        batch_index_error_message: produced.reason.as_deref(),
+    });
     PartitionProduceResponse {
         index,
         error_code: produced.error,
         base_offset: produced.base_offset,
         log_append_time_ms: produced.append_time.0,
         log_start_offset: produced.log_start,
-        record_errors,
+        record_errors: record_errors.collect(),
         error_message: produced.reason.as_deref(),
         current_leader,
     }

@@ -125,6 +125,8 @@ pub enum RefusedRecords {
     Unreadable(DecodeError),
     /// The record with this index, counted from 0, breaks a rule; it is the first that does. (Kafka lists all of them.)
     Record { index: u32, reason: RefusalReason },
+    /// All records hold, and the header names a largest timestamp that is out of bounds. `INVALID_TIMESTAMP`.
+    MaxTimestamp { timestamp: WallTime },
     /// Compressed as the topic asks, the batch is larger than it may be. `MESSAGE_TOO_LARGE`.
     TooLarge { codec: Compression, bytes_max: usize },
 }
@@ -142,6 +144,9 @@ impl fmt::Display for RefusedRecords {
         match self {
             Self::Unreadable(error) => error.fmt(f),
             Self::Record { index, reason } => write!(f, "record {index}: {reason}"),
+            Self::MaxTimestamp { timestamp } => {
+                write!(f, "the batch's largest timestamp {timestamp} is out of bounds")
+            }
             Self::TooLarge { codec: Compression::None, bytes_max } => {
                 write!(f, "the batch is stored uncompressed and is larger than {bytes_max} bytes then")
             }
@@ -160,12 +165,17 @@ impl From<DecodeError> for RefusedRecords {
     }
 }
 
-/// Reads every record of a produced batch and holds it to `rules`.
+/// Reads every record of a produced batch and holds it to `rules`, and then the header's largest timestamp.
 ///
 /// # Errors
 /// The records don't decompress within `bytes_limit`, don't decode, or one breaks a rule.
 pub fn check_records(batch: &BatchView<'_>, rules: &RecordRules, bytes_limit: usize) -> Result<(), RefusedRecords> {
-    check_decoded(&decode_records(batch, bytes_limit)?, rules).map(drop)
+    check_decoded(&decode_records(batch, bytes_limit)?, rules)?;
+    let timestamp = batch.header().max_timestamp;
+    match rules.timestamps {
+        Some(bounds) if !bounds.hold(timestamp) => Err(RefusedRecords::MaxTimestamp { timestamp }),
+        _ => Ok(()),
+    }
 }
 
 /// The same of records that are decompressed already; gives their largest timestamp.
