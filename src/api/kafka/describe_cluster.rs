@@ -28,12 +28,7 @@ pub fn handle(context: &Rc<Context>) -> Result<Reply, Refusal> {
     };
     let view = context.node.view();
     if error_code.is_error() {
-        return context.answer(&DescribeClusterResponse {
-            error_code,
-            error_message,
-            endpoint_type,
-            ..Default::default()
-        });
+        return context.answer(&DescribeClusterResponse { error_code, error_message, ..Default::default() });
     }
     let broker = DescribeClusterBroker {
         broker_id: view.broker.id,

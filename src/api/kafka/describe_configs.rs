@@ -44,7 +44,8 @@ pub fn handle(context: &Rc<Context>) -> Result<Reply, Refusal> {
         let settings = outcome.iter().flatten();
         DescribeConfigsResult {
             error_code,
-            error_message,
+            // Empty, not null, where there is none: so Kafka has it here.
+            error_message: error_message.or(Some("")),
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
             configs: settings.map(|setting| entry(setting, &request)).collect(),
@@ -77,7 +78,8 @@ fn describe(context: &Context, asked: &DescribeConfigsResource<'_>) -> Result<Ve
         resource::BROKER_LOGGER => return Err(invalid("Broker id must not be empty")),
         other => return Err(not_served(other)),
     };
-    if let Some(keys) = &asked.configuration_keys {
+    // No keys are all keys, as null is.
+    if let Some(keys) = asked.configuration_keys.as_ref().filter(|keys| !keys.is_empty()) {
         described.retain(|setting| keys.iter().any(|key| key == setting.name));
     }
     Ok(described)

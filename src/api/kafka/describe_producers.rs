@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use base::Offset;
 use net::Reply;
+use replication::metadata::check_topic_name;
 use storage::{ActiveProducer, LogId};
 use wire::messages::describe_producers::{
     DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
@@ -22,7 +23,10 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
         for topic in &request.topics {
             for partition in &topic.partition_indexes {
                 let found = view.topic(topic.name).filter(|found| found.has(partition));
-                known.push(found.is_some());
+                known.push(match &found {
+                    Some(_) => Ok(()),
+                    None => Err(unknown(topic.name)),
+                });
                 logs.extend(found.map(|found| LogId { topic_id: found.id, partition }));
             }
         }
@@ -30,10 +34,8 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
     };
     let mut described = router::producers(&context.node, logs).await.into_iter();
     let missing = || Err(ErrorCode::UnknownTopicOrPartition);
-    let outcomes: Vec<Result<Vec<ActiveProducer>, ErrorCode>> = known
-        .into_iter()
-        .map(|known| if known { described.next().unwrap_or_else(missing) } else { missing() })
-        .collect();
+    let outcomes: Vec<Result<Vec<ActiveProducer>, ErrorCode>> =
+        known.into_iter().map(|known| known.and_then(|()| described.next().unwrap_or_else(missing))).collect();
     let request: DescribeProducersRequest<'_> = context.decode()?;
     let mut outcomes = outcomes.iter();
     let topics = (&request.topics)
@@ -61,6 +63,13 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
         })
         .collect();
     context.answer(&DescribeProducersResponse { throttle_time_ms: 0, topics })
+}
+
+fn unknown(topic: &str) -> ErrorCode {
+    match check_topic_name(topic) {
+        Ok(()) => ErrorCode::UnknownTopicOrPartition,
+        Err(_) => ErrorCode::InvalidTopicException,
+    }
 }
 
 fn state(producer: &ActiveProducer) -> ProducerState {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use base::{PartitionIndex, Uuid};
 use net::Reply;
-use replication::metadata::is_internal_topic;
+use replication::metadata::{check_topic_name, is_internal_topic};
 use wire::messages::describe_topic_partitions::{
     Cursor, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
@@ -31,7 +31,7 @@ pub fn handle(context: &Rc<Context>) -> Result<Reply, Refusal> {
     };
     let limit = usize::try_from(request.response_partition_limit).unwrap_or(0).clamp(1, PARTITIONS_MAX);
     let (topics, next_cursor) = match request.cursor {
-        Some(cursor) if cursor.partition_index.0 < 0 => {
+        Some(cursor) if cursor.partition_index.0 < 0 || !(all || names.contains(cursor.topic_name)) => {
             (names.into_iter().map(|name| failed(name, ErrorCode::InvalidRequest)).collect(), None)
         }
         cursor => {
@@ -52,7 +52,7 @@ fn page<'v>(
     let mut left = limit;
     for &name in names {
         let Some(topic) = view.topic(name) else {
-            topics.push(failed(name, ErrorCode::UnknownTopicOrPartition));
+            topics.push(unknown(name));
             continue;
         };
         let first = match &cursor {
@@ -104,6 +104,15 @@ fn partition_answer(
         last_known_elr: Some(Array::empty()),
         offline_replicas: Array::empty(),
     }
+}
+
+/// Who may do all to every topic may do so to one that is not there.
+fn unknown(name: &str) -> DescribeTopicPartitionsResponseTopic<'_> {
+    let error_code = match check_topic_name(name) {
+        Ok(()) => ErrorCode::UnknownTopicOrPartition,
+        Err(_) => ErrorCode::InvalidTopicException,
+    };
+    DescribeTopicPartitionsResponseTopic { topic_authorized_operations: TOPIC_OPERATIONS, ..failed(name, error_code) }
 }
 
 fn failed(name: &str, error_code: ErrorCode) -> DescribeTopicPartitionsResponseTopic<'_> {

@@ -1,9 +1,9 @@
 //! ListOffsets: the ends of a partition, or the offset of a time (KIP-79, KIP-734, KIP-405).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use base::WallTime;
+use base::{PartitionIndex, WallTime};
 use net::Reply;
 use storage::LogId;
 use wire::ErrorCode;
@@ -28,12 +28,14 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
     }
     let request: ListOffsetsRequest<'_> = context.decode()?;
     let mut listed = listed.into_iter().flatten();
+    let mut seen = HashSet::new();
     let topics = (&request.topics)
         .into_iter()
         .map(|topic| ListOffsetsTopicResponse {
             name: topic.name,
             partitions: (&topic.partitions)
                 .into_iter()
+                .filter(|partition| seen.insert((topic.name, partition.partition_index)))
                 .zip(listed.by_ref())
                 .map(|(partition, listed)| ListOffsetsPartitionResponse {
                     partition_index: partition.partition_index,
@@ -48,18 +50,29 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
     context.answer(&ListOffsetsResponse { throttle_time_ms: 0, topics })
 }
 
-/// The questions for the owners, and for every partition an answer where there is none to ask.
+/// The questions for the owners, and for every partition an answer where there is none to ask. A partition that is named again is refused, and
+/// answered once.
 fn plan(context: &Context) -> Result<(Vec<ListOffset>, Vec<Option<ListedOffset>>), Refusal> {
     let request: ListOffsetsRequest<'_> = context.decode()?;
     let view = context.node.view();
+    let mut counts: HashMap<(&str, PartitionIndex), usize> = HashMap::new();
+    for topic in &request.topics {
+        for partition in &topic.partitions {
+            *counts.entry((topic.name, partition.partition_index)).or_default() += 1;
+        }
+    }
     let mut seen = HashSet::new();
     let mut queries = Vec::new();
     let mut listed = Vec::new();
     for topic in &request.topics {
         let found = view.topic(topic.name);
         for partition in &topic.partitions {
+            let key = (topic.name, partition.partition_index);
+            if !seen.insert(key) {
+                continue;
+            }
             let query = match found {
-                _ if !seen.insert((topic.name, partition.partition_index)) => Err(ErrorCode::InvalidRequest),
+                _ if counts[&key] > 1 => Err(ErrorCode::InvalidRequest),
                 Some(found) if found.has(partition.partition_index) => {
                     let log = LogId { topic_id: found.id, partition: partition.partition_index };
                     query(context.version, log, &partition)

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use base::{BrokerId, PartitionIndex, Uuid};
 use net::Reply;
-use replication::metadata::{check_topic_name, is_internal_topic};
+use replication::metadata::{CLUSTER_METADATA_TOPIC, check_topic_name, is_internal_topic};
 use wire::messages::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
     NO_AUTHORIZED_OPERATIONS,
@@ -40,10 +40,7 @@ struct Request {
 
 /// Answers from this shard's view, after creating what may be created.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
-    let request = match read(&context)? {
-        Ok(request) => request,
-        Err(error_code) => return failed(&context, error_code),
-    };
+    let Some(request) = read(&context)? else { return refused_whole(&context) };
     let refused = if request.create { create_missing(&context, &request).await } else { Vec::new() };
     let view = context.node.view();
     let topics: Vec<MetadataResponseTopic<'_>> = match &request.topics {
@@ -65,35 +62,46 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
     })
 }
 
-fn failed(context: &Context, error_code: ErrorCode) -> Result<Reply, Refusal> {
-    let view = context.node.view();
-    // Only version 13 has a place for an error of the whole request; older clients see each topic fail.
+/// To a request that names topics as its version must not: no cluster, and an error for each of the topics.
+fn refused_whole(context: &Context) -> Result<Reply, Refusal> {
+    let request: MetadataRequest<'_> = context.decode()?;
+    let error_code = ErrorCode::InvalidRequest;
+    let topics = request.topics.iter().flatten().map(|topic| MetadataResponseTopic {
+        error_code,
+        name: Some(topic.name.unwrap_or_default()),
+        topic_id: topic.topic_id,
+        ..Default::default()
+    });
     context.answer(&MetadataResponse {
-        brokers: brokers(&view),
-        cluster_id: Some(&view.cluster_id),
-        controller_id: view.controller,
+        topics: topics.collect(),
+        // Only version 13 has a place for an error of the whole request.
         error_code: if context.version >= 13 { error_code } else { ErrorCode::None },
         ..Default::default()
     })
 }
 
-fn read(context: &Context) -> Result<Result<Request, ErrorCode>, Refusal> {
+/// `None` where topics are named as the version must not.
+fn read(context: &Context) -> Result<Option<Request>, Refusal> {
     let request: MetadataRequest<'_> = context.decode()?;
     let all = match &request.topics {
         None => true,
         Some(topics) => context.version == 0 && topics.is_empty(),
     };
+    // One id makes it a request by ids, in which names are not looked at.
+    let by_ids = request.topics.iter().flatten().any(|topic| !topic.topic_id.is_zero());
+    if by_ids && context.version < TOPIC_ID_VERSION {
+        return Ok(None);
+    }
     let mut topics = Vec::new();
     for topic in request.topics.iter().flatten() {
-        let by_id = context.version >= TOPIC_ID_VERSION && !topic.topic_id.is_zero();
-        topics.push(match topic.name {
-            // Java's client sends an empty name beside an id.
-            _ if by_id => Asked::Id(topic.topic_id),
-            Some(name) => Asked::Name(name.to_owned()),
-            None => return Ok(Err(ErrorCode::InvalidRequest)),
-        });
+        match topic.name {
+            _ if by_ids && topic.topic_id.is_zero() => {}
+            _ if by_ids => topics.push(Asked::Id(topic.topic_id)),
+            Some(name) => topics.push(Asked::Name(name.to_owned())),
+            None => return Ok(None),
+        }
     }
-    Ok(Ok(Request {
+    Ok(Some(Request {
         create: request.allow_auto_topic_creation && context.node.config.auto_create_topics && !all,
         topics: if all { None } else { Some(topics) },
         cluster_operations: request.include_cluster_authorized_operations,
@@ -110,6 +118,8 @@ async fn create_missing(context: &Context, request: &Request) -> Vec<(String, Er
             .iter()
             .flatten()
             .filter_map(|asked| match asked {
+                // The metadata log is there, if not for clients, and nothing to make.
+                Asked::Name(name) if name == CLUSTER_METADATA_TOPIC => None,
                 Asked::Name(name) if view.topic(name).is_none() => Some(name.as_str()),
                 _ => None,
             })
@@ -154,7 +164,11 @@ fn asked_answer<'v>(
         name,
         topic_id,
         is_internal: name.is_some_and(is_internal_topic),
-        topic_authorized_operations: NO_AUTHORIZED_OPERATIONS,
+        // Who may do all to every topic may do so to one that is not there.
+        topic_authorized_operations: match error_code {
+            ErrorCode::UnknownTopicOrPartition => operations(request.topic_operations),
+            _ => NO_AUTHORIZED_OPERATIONS,
+        },
         ..Default::default()
     };
     match asked {
@@ -176,7 +190,11 @@ fn asked_answer<'v>(
     }
 }
 
-fn topic_answer<'v>(topic: &'v Topic, operations: bool) -> MetadataResponseTopic<'v> {
+fn operations(are_asked: bool) -> i32 {
+    if are_asked { TOPIC_OPERATIONS } else { NO_AUTHORIZED_OPERATIONS }
+}
+
+fn topic_answer<'v>(topic: &'v Topic, are_asked: bool) -> MetadataResponseTopic<'v> {
     let partitions = topic
         .partitions
         .iter()
@@ -197,7 +215,7 @@ fn topic_answer<'v>(topic: &'v Topic, operations: bool) -> MetadataResponseTopic
         topic_id: topic.id,
         is_internal: is_internal_topic(&topic.name),
         partitions: partitions.into(),
-        topic_authorized_operations: if operations { TOPIC_OPERATIONS } else { NO_AUTHORIZED_OPERATIONS },
+        topic_authorized_operations: operations(are_asked),
     }
 }
 

@@ -28,25 +28,35 @@ pub fn list(context: &Rc<Context>) -> Result<Reply, Refusal> {
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
 
-/// No election is ever needed (KIP-183, KIP-460). Asked about all partitions, Kafka names those that had one: none.
+/// No election is ever needed (KIP-183, KIP-460). Asked about all partitions, the answer names those of each topic that had one: none.
 pub fn elect(context: &Rc<Context>) -> Result<Reply, Refusal> {
     let request: ElectLeadersRequest<'_> = context.decode()?;
     let view = context.node.view();
     let known_type = matches!(request.election_type, PREFERRED | UNCLEAN);
     let error_code = if known_type { ErrorCode::None } else { ErrorCode::InvalidRequest };
-    let asked = request.topic_partitions.as_ref().filter(|_| known_type);
-    let results = asked.into_iter().flatten().map(|topic| {
-        let found = view.topic(topic.topic);
-        let result = |partition_id| match found.filter(|found| found.has(partition_id)) {
-            Some(_) => PartitionResult { partition_id, error_code: ErrorCode::ElectionNotNeeded, error_message: None },
-            None => {
-                let error_code = ErrorCode::UnknownTopicOrPartition;
-                PartitionResult { partition_id, error_code, error_message: Some(error_code.message()) }
-            }
-        };
-        ReplicaElectionResult { topic: topic.topic, partition_result: topic.partitions.iter().map(result).collect() }
-    });
-    let replica_election_results = results.collect();
+    let replica_election_results = match &request.topic_partitions {
+        None if known_type => view
+            .topics()
+            .map(|topic| ReplicaElectionResult { topic: &topic.name, partition_result: Array::empty() })
+            .collect(),
+        asked => asked
+            .iter()
+            .flatten()
+            .map(|topic| {
+                let found = view.topic(topic.topic);
+                let result = |partition_id| {
+                    let error_code = match found.filter(|found| found.has(partition_id)) {
+                        _ if !known_type => error_code,
+                        Some(_) => ErrorCode::ElectionNotNeeded,
+                        None => ErrorCode::UnknownTopicOrPartition,
+                    };
+                    PartitionResult { partition_id, error_code, error_message: Some(error_code.message()) }
+                };
+                let partition_result = topic.partitions.iter().map(result).collect();
+                ReplicaElectionResult { topic: topic.topic, partition_result }
+            })
+            .collect(),
+    };
     // Version 0 has no place for an error of the whole request.
     let error_code = if context.version == 0 { ErrorCode::None } else { error_code };
     context.answer(&ElectLeadersResponse { throttle_time_ms: 0, error_code, replica_election_results })
