@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use replication::metadata::{
-    ConfigRecord, Image, MetadataRecord, PartitionsSpec, ResourceKind, plan_create_partitions,
+    ConfigRecord, Image, MetadataRecord, PartitionsSpec, ResourceKind, check_topic_name, plan_create_partitions,
 };
 use wire::ErrorCode;
 
@@ -54,6 +54,10 @@ impl Controller {
 
     fn plan_settings(&self, image: &Image, change: &TopicChange) -> Result<Vec<MetadataRecord>, AdminError> {
         let name = change.topic.as_str();
+        if name.is_empty() {
+            return Err(AdminError::new(ErrorCode::InvalidRequest, "Default topic resources are not allowed."));
+        }
+        check_topic_name(name).map_err(|error| AdminError::new(ErrorCode::InvalidTopicException, error.to_string()))?;
         if image.topic(name).is_none() {
             let reason = format!("The topic '{name}' does not exist.");
             return Err(AdminError::new(ErrorCode::UnknownTopicOrPartition, reason));
@@ -108,10 +112,8 @@ fn changed(before: &BTreeMap<&str, &str>, change: &SettingsChange) -> Result<BTr
         match operation {
             SettingOperation::Set(None) => return invalid(format!("Null value not supported for : {name}")),
             SettingOperation::Set(Some(value)) => drop(after.insert(name, value)),
-            SettingOperation::Delete => {
-                Setting::named(&name).map_err(unknown)?;
-                after.remove(&name);
-            }
+            // Whatever its name: what a topic does not have is gone already.
+            SettingOperation::Delete => drop(after.remove(&name)),
             SettingOperation::Append(values) => {
                 let mut list = list_of(&after, &name, "APPEND")?;
                 for value in items(&values) {
@@ -189,7 +191,7 @@ mod tests {
             (each(&[("cleanup.policy", Subtract("delete".into()))]), Ok("cleanup.policy= retention.ms=5 segment.ms=7")),
             (each(&[("retention.ms", Append("6".into()))]), Err(ErrorCode::InvalidConfig)),
             (each(&[("no.such", Subtract("6".into()))]), Err(ErrorCode::InvalidConfig)),
-            (each(&[("no.such", Delete)]), Err(ErrorCode::InvalidConfig)),
+            (each(&[("no.such", Delete)]), Ok("retention.ms=5 segment.ms=7")),
             (each(&[("retention.ms", Set(None))]), Err(ErrorCode::InvalidRequest)),
             (each(&[("retention.ms", Delete), ("retention.ms", Delete)]), Err(ErrorCode::InvalidRequest)),
             (replace(&[("retention.ms", None)]), Err(ErrorCode::InvalidRequest)),

@@ -7,7 +7,6 @@ use wire::ErrorCode;
 #[must_use]
 pub fn create_topic(error: &CreateTopicError) -> ErrorCode {
     match error {
-        CreateTopicError::Reserved { .. } => ErrorCode::TopicAuthorizationFailed,
         CreateTopicError::Name(_) | CreateTopicError::Collides { .. } => ErrorCode::InvalidTopicException,
         CreateTopicError::Exists { .. } => ErrorCode::TopicAlreadyExists,
         CreateTopicError::PartitionCount { .. } => ErrorCode::InvalidPartitions,
@@ -15,7 +14,7 @@ pub fn create_topic(error: &CreateTopicError) -> ErrorCode {
         CreateTopicError::ReplicationFactor { .. } | CreateTopicError::NotEnoughBrokers { .. } => {
             ErrorCode::InvalidReplicationFactor
         }
-        CreateTopicError::AssignmentAndCounts => ErrorCode::InvalidRequest,
+        CreateTopicError::Reserved { .. } | CreateTopicError::AssignmentAndCounts => ErrorCode::InvalidRequest,
         CreateTopicError::Assignment(_) => ErrorCode::InvalidReplicaAssignment,
     }
 }

@@ -69,7 +69,7 @@ pub struct CreatedTopic {
 /// Why a topic can't be created; each names the error that Kafka answers with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CreateTopicError {
-    /// `TOPIC_AUTHORIZATION_FAILED`, as Kafka says of its metadata log.
+    /// The metadata log. `INVALID_REQUEST`.
     Reserved { name: String },
     /// `INVALID_TOPIC_EXCEPTION`.
     Name(TopicNameError),
