@@ -17,6 +17,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("client", &["base", "net", "shard", "wire", "record"]),
     ("replication", &["base", "record", "wire"]),
     ("tidemill", &["base", "shard", "record", "storage", "wire", "net", "client", "replication"]),
+    ("e2e", &["base", "client", "record", "shard", "wire"]),
+    ("golden", &["base", "e2e", "record", "wire"]),
 ];
 
 /// The only homes of `unsafe` outside tests: within these, clippy demands a `SAFETY` comment for each block.
