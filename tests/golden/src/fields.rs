@@ -208,7 +208,7 @@ mod tests {
     use record::{BatchBuilder, BatchOptions, Header};
 
     fn check(debug: &str, expected: &[(&str, &str)]) {
-        let known = Known::new(9092, base::WallTime(1_000_000));
+        let known = Known::new(9092, base::WallTime(4_600_000));
         let tree = Tree::parse(debug).expect("Debug text");
         let found = fields(&tree, &known);
         let found: Vec<(&str, &str)> = found.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
@@ -250,7 +250,7 @@ mod tests {
         let headers = [Header { key: b"h", value: None }];
         builder.add(base::WallTime(1_000_001), Some(b"k"), None, &headers).expect("it fits");
         let batch = builder.finish().expect("it has a record");
-        let known = Known::new(9092, base::WallTime(1_000_000));
+        let known = Known::new(9092, base::WallTime(4_600_000));
         let mut run = batch.clone();
         run.extend_from_slice(&batch[..20]);
         let tree = Tree::parse(&format!("A {{ records: Bytes({run:?}) }}")).expect("Debug text");

@@ -1,7 +1,7 @@
 //! Batches of the script, sound and otherwise.
 
 use base::{ProducerEpoch, ProducerId};
-use record::{BatchBuilder, BatchOptions, Compression, HEADER_BYTES, Header, ProducerStamp, crc_of};
+use record::{BatchBuilder, BatchOptions, Compression, HEADER_BYTES, Header, NO_TIMESTAMP, ProducerStamp, crc_of};
 
 use crate::step::At;
 
@@ -49,6 +49,14 @@ pub fn at_times(at: &At<'_>, times_ms: &[i64]) -> Vec<u8> {
         builder.add(at.time(time_ms), Some(b"k"), Some(b"v"), &[]).expect("it is small");
     }
     builder.finish().expect("it has records")
+}
+
+/// A batch of one record that has no timestamp, the same in every run.
+#[must_use]
+pub fn timeless() -> Vec<u8> {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.add(NO_TIMESTAMP, None, Some(b"timeless"), &[]).expect("it is small");
+    builder.finish().expect("it has a record")
 }
 
 /// A batch of one record without a key.
