@@ -17,12 +17,12 @@ fn main() -> ExitCode {
     match arguments[..] {
         ["record", "kafka"] => {
             let kafka = Kafka::start();
-            write(KAFKA, "What Apache Kafka 4.4 answers to the script.", &record(&kafka, &script::steps()));
+            write(KAFKA, "What Apache Kafka 4.4 answers to the script.", &record(&kafka.peer, &script::steps()));
             ExitCode::SUCCESS
         }
         ["record", "tidemill"] => {
             let tidemill = Tidemill::start();
-            write(TIDEMILL, "What Tidemill answers to the script.", &record(&tidemill, &script::steps()));
+            write(TIDEMILL, "What Tidemill answers to the script.", &record(&tidemill.peer, &script::steps()));
             tidemill.stop();
             ExitCode::SUCCESS
         }

@@ -12,7 +12,8 @@ use crate::run::Peer;
 
 /// A fresh Tidemill with two shards.
 pub struct Tidemill {
-    broker: Option<Broker>,
+    pub peer: Peer,
+    broker: Broker,
     dir: TempDir,
 }
 
@@ -23,33 +24,22 @@ impl Tidemill {
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let broker = Launch::new(dir.path().join("data")).start();
-        Self { broker: Some(broker), dir }
+        Self { peer: Peer { address: broker.kafka.clone(), has_coordinators: false }, broker, dir }
     }
 
     /// Ends it and removes its data.
     ///
     /// # Panics
     /// It does not end well.
-    pub fn stop(mut self) {
-        let broker = self.broker.take().expect("it was started");
-        assert_eq!(broker.stop().code(), Some(0), "SIGTERM is an ordinary end");
+    pub fn stop(self) {
+        assert_eq!(self.broker.stop().code(), Some(0), "SIGTERM is an ordinary end");
         self.dir.close().expect("its data can be removed");
-    }
-}
-
-impl Peer for Tidemill {
-    fn address(&self) -> &str {
-        &self.broker.as_ref().expect("it was started").kafka
-    }
-
-    fn has_coordinators(&self) -> bool {
-        false
     }
 }
 
 /// A fresh Apache Kafka 4.4; stopped and removed when it is dropped.
 pub struct Kafka {
-    address: String,
+    pub peer: Peer,
     dir: String,
 }
 
@@ -67,7 +57,7 @@ impl Kafka {
         let (Some(address), Some(dir)) = (word("kafka="), word("dir=")) else {
             panic!("Kafka did not start: {ready}{}", String::from_utf8_lossy(&output.stderr))
         };
-        Self { address, dir }
+        Self { peer: Peer { address, has_coordinators: true }, dir }
     }
 }
 
@@ -77,15 +67,5 @@ impl Drop for Kafka {
         if !removed.as_ref().is_ok_and(std::process::ExitStatus::success) {
             eprintln!("Kafka in {} was not removed: {removed:?}", self.dir);
         }
-    }
-}
-
-impl Peer for Kafka {
-    fn address(&self) -> &str {
-        &self.address
-    }
-
-    fn has_coordinators(&self) -> bool {
-        true
     }
 }

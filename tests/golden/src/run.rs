@@ -21,11 +21,12 @@ use crate::tree::Tree;
 const LOOKS_MAX: usize = 100_000;
 
 /// A broker that takes requests.
-pub trait Peer {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
     /// `HOST:PORT`.
-    fn address(&self) -> &str;
+    pub address: String,
     /// Whether it has coordinators, which come up when they are first asked for.
-    fn has_coordinators(&self) -> bool;
+    pub has_coordinators: bool,
 }
 
 /// What an API serves.
@@ -41,21 +42,21 @@ pub struct Served {
 /// # Panics
 /// The broker does not answer at all, or what the run itself asks of it fails.
 #[must_use]
-pub fn record(peer: &dyn Peer, script: &[Step]) -> Recording {
-    let port = peer.address().rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("HOST:PORT");
+pub fn record(peer: &Peer, script: &[Step]) -> Recording {
+    let port = peer.address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("HOST:PORT");
     let mut run = Run {
-        connection: Connection::new(peer.address()),
-        fence: Fence { connection: Connection::new(peer.address()), count: 0 },
+        connection: Connection::new(&peer.address),
+        fence: Fence { connection: Connection::new(&peer.address), count: 0 },
         known: Known::new(port, wall_now()),
-        has_coordinators: peer.has_coordinators(),
+        has_coordinators: peer.has_coordinators,
     };
     Recording { steps: script.iter().map(|step| run.step(step)).collect() }
 }
 
 /// What the broker says that it serves.
 #[must_use]
-pub fn served(peer: &dyn Peer) -> Vec<Served> {
-    let mut connection = Connection::new(peer.address());
+pub fn served(peer: &Peer) -> Vec<Served> {
+    let mut connection = Connection::new(&peer.address);
     let mut served = Vec::new();
     ask(&mut connection, 0, &ApiVersionsRequest::default(), |response: ApiVersionsResponse<'_>| {
         served = response
