@@ -112,8 +112,10 @@ fn changed(before: &BTreeMap<&str, &str>, change: &SettingsChange) -> Result<BTr
         match operation {
             SettingOperation::Set(None) => return invalid(format!("Null value not supported for : {name}")),
             SettingOperation::Set(Some(value)) => drop(after.insert(name, value)),
-            // Whatever its name: what a topic does not have is gone already.
-            SettingOperation::Delete => drop(after.remove(&name)),
+            SettingOperation::Delete => {
+                Setting::named(&name).map_err(unknown)?;
+                after.remove(&name);
+            }
             SettingOperation::Append(values) => {
                 let mut list = list_of(&after, &name, "APPEND")?;
                 for value in items(&values) {
@@ -191,7 +193,7 @@ mod tests {
             (each(&[("cleanup.policy", Subtract("delete".into()))]), Ok("cleanup.policy= retention.ms=5 segment.ms=7")),
             (each(&[("retention.ms", Append("6".into()))]), Err(ErrorCode::InvalidConfig)),
             (each(&[("no.such", Subtract("6".into()))]), Err(ErrorCode::InvalidConfig)),
-            (each(&[("no.such", Delete)]), Ok("retention.ms=5 segment.ms=7")),
+            (each(&[("no.such", Delete)]), Err(ErrorCode::InvalidConfig)),
             (each(&[("retention.ms", Set(None))]), Err(ErrorCode::InvalidRequest)),
             (each(&[("retention.ms", Delete), ("retention.ms", Delete)]), Err(ErrorCode::InvalidRequest)),
             (replace(&[("retention.ms", None)]), Err(ErrorCode::InvalidRequest)),
