@@ -35,6 +35,8 @@ impl<T: 'static> Task<T> {
     ) -> Self {
         let join = Rc::new(RefCell::new(Join::Running(None)));
         let finished = join.clone();
+        // By itself on the heap: what an async block captures and then awaits it would hold twice.
+        let work = Box::pin(work);
         let future: LocalFuture = Box::pin(async move {
             let result = work.await;
             let before = finished.replace(Join::Done(result));
