@@ -92,6 +92,7 @@ pub async fn run_first(
     let controller =
         Controller::start(node.clone(), metadata, view, LocalShards::new(owned)).await.map_err(BootError)?;
     controller.spawn();
+    connections::watch(&node);
     life.serve(node.clone());
     ready(&Ready { broker: BrokerId(config.broker_id), shards: mesh.shards(), kafka: listener.local_addr(), http });
     serve_until(&node, listener, stop).await;
@@ -116,6 +117,7 @@ pub async fn run_other(shard: Shard, mesh: Mesh<Message>, config: Arc<NodeConfig
         }
     };
     let node = Node::new(shard, mesh, store, config, view, Rc::default());
+    connections::watch(&node);
     reply.send(Message::Done(Ok(())));
     let stopped = mesh_loop::run(node.clone()).await;
     let closed = close(&node).await;
@@ -153,7 +155,9 @@ async fn recover(
     mesh: &Mesh<Message>,
     config: &NodeConfig,
 ) -> Result<(RecoveredShard, Vec<RecoveredShard>), BootError> {
-    let recovery = RecoverConfig::new(config.data_dir.clone(), mesh.shards());
+    // Recovery runs before anything else does, with a part of the memory that nobody has yet.
+    let replay_memory_bytes = usize::try_from(config.memory_bytes / 4).unwrap_or(usize::MAX);
+    let recovery = RecoverConfig { replay_memory_bytes, ..RecoverConfig::new(config.data_dir.clone(), mesh.shards()) };
     let started = shard.now();
     let recovered = storage::recover(shard, &recovery)
         .await
@@ -216,8 +220,9 @@ async fn open_others(mesh: &Mesh<Message>, recovered: Vec<RecoveredShard>, view:
 }
 
 async fn open_store(shard: &Shard, config: &NodeConfig, recovered: RecoveredShard) -> Result<ShardStore, BootError> {
-    let shards = u64::from(config.shards.unwrap_or(1).max(1));
-    let part = |total: u64| usize::try_from(total / shards).unwrap_or(usize::MAX);
+    let shards = config.shards.unwrap_or(1).max(1);
+    let buffer_bytes = config.buffer_bytes_of_shard(shards);
+    let part = |total: u64| usize::try_from(total / u64::from(shards)).unwrap_or(usize::MAX);
     let store = StoreConfig {
         durability: match config.durability {
             DurabilitySetting::Disk => Durability::Disk,
@@ -226,9 +231,9 @@ async fn open_store(shard: &Shard, config: &NodeConfig, recovered: RecoveredShar
         journal_file_bytes: config.journal_file_bytes(),
         journal_bytes_limit: config.journal_bytes,
         // 40 % are for what is received, or rebuilt of it; what is left, for commits, destage and checkpoints, must go to nobody else.
-        tail_cache_bytes: part(config.memory_bytes / 4),
-        tail_bytes_max: part(config.tail_bytes_max()),
-        read_bytes_max: part(config.memory_bytes / 8),
+        tail_cache_bytes: buffer_bytes / 4,
+        tail_bytes_max: config.tail_bytes_of_shard(shards),
+        read_bytes_max: buffer_bytes / 8,
         background_bytes_in_flight: part(config.background_bytes_in_flight).max(128 << 10),
         reserve_bytes: config.disk_reserve_bytes,
         checkpoint_interval: Duration::from_millis(config.checkpoint_interval_ms),

@@ -1,8 +1,9 @@
 //! The connections of one shard, and the accept loop that gives them out.
 //!
 //! Owner: each shard serves what it was given; [`ACCEPTING`] accepts and passes each connection to the shard with the fewest. Bound:
-//! `connections-max` over all shards; one more is closed at once. The HTTP port has a bound of its own, so that who watches a broker
-//! that is full of clients still gets in.
+//! `connections-max` over all shards, and what their memory has room for; one more is closed at once. The HTTP port has a bound of its
+//! own, so that who watches a broker that is full of clients still gets in. A connection that nobody uses is closed after
+//! `connections-max-idle-ms`, one that keeps memory and is slow once others wait for memory ([`net::Watch`]).
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -10,12 +11,13 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::{Counter, ShardId};
-use net::{Drain, Limits, Place};
+use net::{Drain, Limits, Place, Shortage, Watch};
 use shard::sync::Event;
 use shard::{Class, Listener, Socket};
 
 use crate::api::http;
 use crate::api::kafka::KafkaService;
+use crate::log_throttle::LogThrottle;
 use crate::message::Message;
 use crate::node::Node;
 use crate::observe::Life;
@@ -42,6 +44,10 @@ pub struct Connections {
     accepted: Counter,
     drain: Drain,
     one_less: Event,
+    watch: Watch,
+    /// Lines about connections that were closed, or refused: peers cause them at will.
+    closed_lines: LogThrottle,
+    refused_lines: LogThrottle,
 }
 
 impl Connections {
@@ -109,17 +115,35 @@ fn serve(node: &Rc<Node>, socket: Socket, peer: SocketAddr) {
         limits,
         memory: node.frame_memory.clone(),
         drain: node.connections.drain.clone(),
+        watch: node.connections.watch.clone(),
     };
     let counted = Counted::new(&node.connections);
     let owned = node.clone();
+    let serving = net::serve(place, socket, KafkaService::new(owned.clone()));
     let task = async move {
-        if let Some(reason) = net::serve(place, socket, KafkaService::new(owned.clone())).await {
-            tracing::info!(%peer, "connection closed: {reason}");
+        if let Some(reason) = serving.await {
+            let admitted = owned.connections.closed_lines.admit(owned.shard.now());
+            if let Some(left_out) = admitted {
+                tracing::info!(%peer, "connection closed: {reason}{left_out}");
+            }
         }
         drop(counted);
         take_back(&owned, Port::Kafka).await;
     };
     drop(node.shard.spawn(Class::Latency, node.accounts.connections.clone(), task));
+}
+
+/// Closes the connections of this shard that go nowhere, for ever.
+pub fn watch(node: &Rc<Node>) {
+    let idle_limit = Duration::from_millis(node.config.connections_max_idle_ms);
+    let watch = node.connections.watch.clone();
+    let (shard, memory, work) = (node.shard.clone(), node.frame_memory.clone(), node.work.clone());
+    let shortage = move || {
+        let of_frames = memory.shortage();
+        Shortage { bytes: of_frames.bytes + work.short_bytes(), ..of_frames }
+    };
+    let watching = watch.run(shard, idle_limit, shortage);
+    drop(node.shard.spawn(Class::Normal, node.accounts.connections.clone(), watching));
 }
 
 /// Tells the accepting shard that a connection of this one has ended.
@@ -140,9 +164,9 @@ pub struct GivenOut {
 
 impl GivenOut {
     #[must_use]
-    pub fn new(shards: u16, connections_max: u32) -> Self {
+    pub fn new(shards: u16, connections_max: usize) -> Self {
         let counts = RefCell::new(vec![0; usize::from(shards)]);
-        Self { counts, connections_max: connections_max as usize, refused: Counter::default() }
+        Self { counts, connections_max, refused: Counter::default() }
     }
 
     /// Connections that were turned away.
@@ -191,7 +215,13 @@ pub async fn accept(node: Rc<Node>, listener: Listener) {
 pub async fn give_out(node: &Rc<Node>, port: Port, socket: Socket, peer: SocketAddr) {
     let given_out = node.given_out(port);
     let Some(shard) = given_out.give() else {
-        tracing::warn!(%peer, ?port, "connection refused: there are as many as may be (connections-max bounds those of Kafka)");
+        if let Some(left_out) = node.connections.refused_lines.admit(node.shard.now()) {
+            let max = given_out.connections_max;
+            tracing::warn!(
+                %peer, ?port,
+                "connection refused: there are {max}, as many as may be; connections-max and memory-bytes bound those of Kafka{left_out}"
+            );
+        }
         return;
     };
     match socket.pass_to(shard).await {

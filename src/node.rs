@@ -14,7 +14,7 @@ use storage::ShardStore;
 
 use crate::answers::AnswerMemory;
 use crate::api::http;
-use crate::api::kafka::FetchSessions;
+use crate::api::kafka::{FetchSessions, SessionBounds};
 use crate::cluster::{ControllerQueue, ProducerIds, View};
 use crate::config::NodeConfig;
 use crate::connections::{Connections, GivenOut, Port};
@@ -22,6 +22,7 @@ use crate::message::{FetchId, Message};
 use crate::observe::RequestMeters;
 use crate::partition::{FetchCancels, PartitionTable};
 use crate::record_work::RecordJobs;
+use crate::work::WorkMemory;
 
 /// The accounts that a shard's CPU time is charged to.
 #[derive(Clone)]
@@ -61,6 +62,7 @@ pub struct Node {
     pub frame_memory: FrameMemory,
     pub answer_memory: AnswerMemory,
     pub record_jobs: RecordJobs,
+    pub work: WorkMemory,
     /// Kept by the accepting shard.
     pub given_out: GivenOut,
     pub http_given_out: GivenOut,
@@ -83,13 +85,16 @@ impl Node {
         view: Arc<View>,
         http_connections: Rc<Connections>,
     ) -> Rc<Self> {
-        let http_given_out = GivenOut::new(mesh.shards(), http::CONNECTIONS_MAX);
-        let given_out = GivenOut::new(mesh.shards(), config.connections_max);
+        let heap = config.heap_of_shard(mesh.shards());
+        let http_given_out = GivenOut::new(mesh.shards(), http::CONNECTIONS_MAX as usize);
+        let given_out = GivenOut::new(mesh.shards(), config.connections_max(mesh.shards()));
         let accounts = Accounts::new(&shard);
         let frame_memory = FrameMemory::new(&shard);
         let answer_memory = AnswerMemory::new(config.answer_bytes_of_shard(mesh.shards()));
         let record_jobs = RecordJobs::new(&shard, config.batch_bytes_max());
-        let fetch_sessions = FetchSessions::new(shard.id(), config.fetch_sessions_max);
+        let session_bounds =
+            SessionBounds { sessions_max: config.fetch_sessions_max, partitions_max: heap.session_partitions_max };
+        let fetch_sessions = FetchSessions::new(shard.id(), session_bounds);
         Rc::new(Self {
             shard,
             mesh,
@@ -106,6 +111,7 @@ impl Node {
             frame_memory,
             answer_memory,
             record_jobs,
+            work: WorkMemory::new(heap.work_bytes),
             given_out,
             http_given_out,
             accounts,

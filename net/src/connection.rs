@@ -7,7 +7,8 @@
 //! - Requests start in arrival order. A pipelined request (Produce) may start before earlier pipelined ones are answered; any
 //!   other waits until every earlier request is answered, as in Kafka, so a client sees its own effects.
 //! - Answers leave in request order.
-//! - The bytes of unanswered requests are bounded: past [`Limits::bytes_in_flight`] nothing more is read, which is the back-pressure.
+//! - Unanswered requests are bounded, in bytes and in number: past [`Limits`] nothing more is read, which is the back-pressure. Behind
+//!   a request that is not pipelined at most one more is read: who does not take an answer keeps no more than that.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -18,10 +19,14 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
+use base::Instant;
 use shard::sync::{Event, Queue};
-use shard::{Account, Class, Shard, Slice, Socket};
+use shard::{Account, Class, RECV_BYTES, Shard, Slice, Socket};
 
-use crate::frame::{FrameError, FrameMemory, FrameReader};
+use crate::frame::{FrameError, FrameReader};
+use crate::frame_memory::FrameMemory;
+use crate::progress::Progress;
+use crate::watch::{Dismissal, Watch};
 
 /// What a connection may use.
 #[derive(Clone, Copy, Debug)]
@@ -40,11 +45,73 @@ pub struct Connection {
     shard: Shard,
     closed: Cell<bool>,
     closed_event: Event,
-    bytes_in_flight: Cell<usize>,
+    in_flight: Cell<InFlight>,
     room_event: Event,
+    /// When a frame last came or an answer last went.
+    used: Cell<Instant>,
+    sending: Progress,
+    dismissal: Cell<Option<Dismissal>>,
+    dismissed_event: Event,
 }
 
+/// What unanswered requests hold of their connection's limits.
+#[derive(Clone, Copy, Default)]
+struct InFlight {
+    /// Each request counts as at least the block that it keeps.
+    bytes: usize,
+    requests: usize,
+    /// Those among them that are not pipelined.
+    serial: usize,
+}
+
+impl InFlight {
+    fn of(frame: &[u8], pipelined: bool) -> Self {
+        Self { bytes: frame.len().max(RECV_BYTES), requests: 1, serial: usize::from(!pipelined) }
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            requests: self.requests + other.requests,
+            serial: self.serial + other.serial,
+        }
+    }
+
+    fn without(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes - other.bytes,
+            requests: self.requests - other.requests,
+            serial: self.serial - other.serial,
+        }
+    }
+
+    /// Whether a request may join these: one always may.
+    fn has_room(self, request: Self, limits: &Limits) -> bool {
+        let after = self.with(request);
+        let requests_max = if after.serial > 0 { SERIAL_IN_FLIGHT_MAX } else { limits.requests_in_flight };
+        self.requests == 0 || (after.requests <= requests_max && after.bytes <= limits.bytes_in_flight)
+    }
+}
+
+/// Requests at once where one is not pipelined: the one that is worked on, and one more, read so that the end of the stream is seen.
+const SERIAL_IN_FLIGHT_MAX: usize = 2;
+
 impl Connection {
+    fn new(shard: &Shard, peer: SocketAddr) -> Rc<Self> {
+        Rc::new(Self {
+            peer,
+            shard: shard.clone(),
+            closed: Cell::new(false),
+            closed_event: Event::new(),
+            in_flight: Cell::default(),
+            room_event: Event::new(),
+            used: Cell::new(shard.now()),
+            sending: Progress::default(),
+            dismissal: Cell::new(None),
+            dismissed_event: Event::new(),
+        })
+    }
+
     #[must_use]
     pub fn shard(&self) -> &Shard {
         &self.shard
@@ -56,9 +123,38 @@ impl Connection {
         self.closed.get()
     }
 
-    /// A request of so many bytes is over.
-    fn release(&self, frame_bytes: usize) {
-        self.bytes_in_flight.set(self.bytes_in_flight.get() - frame_bytes);
+    pub(crate) fn requests_in_flight(&self) -> usize {
+        self.in_flight.get().requests
+    }
+
+    pub(crate) fn used(&self) -> Instant {
+        self.used.get()
+    }
+
+    pub(crate) fn sending(&self) -> &Progress {
+        &self.sending
+    }
+
+    /// Ends the connection, whatever it is at.
+    pub(crate) fn dismiss(&self, dismissal: Dismissal) {
+        self.dismissal.set(self.dismissal.get().or(Some(dismissal)));
+        self.dismissed_event.notify_all();
+    }
+
+    async fn dismissed(&self) {
+        while self.dismissal.get().is_none() {
+            self.dismissed_event.wait().await;
+        }
+    }
+
+    fn let_in(&self, request: InFlight) {
+        self.used.set(self.shard.now());
+        self.in_flight.set(self.in_flight.get().with(request));
+    }
+
+    /// These requests are over.
+    fn release(&self, requests: InFlight) {
+        self.in_flight.set(self.in_flight.get().without(requests));
         self.room_event.notify_all();
     }
 }
@@ -115,6 +211,9 @@ pub trait Service: 'static {
     /// Whether the request may start before earlier pipelined ones are answered.
     fn pipelined(&self, frame: &[u8]) -> bool;
 
+    /// The longest frame that may begin with these two bytes; asked of those that are not short.
+    fn frame_bytes_max(&self, head: [u8; 2]) -> usize;
+
     /// The first stage of a request; called in arrival order, the next request starts after it has ended.
     fn start(self: Rc<Self>, connection: Rc<Connection>, frame: Slice) -> Boxed<Started>;
 }
@@ -154,79 +253,103 @@ pub struct Place {
     pub limits: Limits,
     pub memory: FrameMemory,
     pub drain: Drain,
+    pub watch: Watch,
 }
 
-/// Serves `socket` until it closes. Returns why, where that is worth a word.
-pub async fn serve<S: Service>(place: Place, socket: Socket, service: Rc<S>) -> Option<String> {
-    let Place { shard, account, peer, limits, memory, drain } = place;
-    let connection = Rc::new(Connection {
-        peer,
-        shard: shard.clone(),
-        closed: Cell::new(false),
-        closed_event: Event::new(),
-        bytes_in_flight: Cell::new(0),
-        room_event: Event::new(),
-    });
+/// Serves `socket` until it closes. Yields why, where that is worth a word.
+pub fn serve<S: Service>(place: Place, socket: Socket, service: Rc<S>) -> impl Future<Output = Option<String>> {
+    let Place { shard, account, peer, limits, memory, drain, watch } = place;
+    let connection = Connection::new(&shard, peer);
     let socket = Rc::new(socket);
     let frames = Rc::new(Queue::new(limits.requests_in_flight));
-    let reader = {
-        let (connection, socket, frames) = (connection.clone(), socket.clone(), frames.clone());
-        shard.spawn(Class::Latency, account, async move {
-            let end = {
-                let mut reading = pin!(read_frames(memory, &connection, &socket, limits, &frames));
-                let mut drained = pin!(drain.started());
-                poll_fn(|context| match reading.as_mut().poll(context) {
-                    Poll::Ready(end) => Poll::Ready(end),
-                    Poll::Pending => drained.as_mut().poll(context).map(|()| Ok(())),
-                })
-                .await
-            };
-            connection.closed.set(true);
-            connection.closed_event.notify_all();
-            // The worker has ended already when the queue is closed.
-            let _ = frames.push(Incoming::End(end.err())).await;
-        })
+    let reader = FrameReader::new(memory, limits.frame_bytes);
+    let guard = watch.add(&connection, &socket, reader.progress());
+    let reading = Reading {
+        reader,
+        connection: connection.clone(),
+        socket: socket.clone(),
+        limits,
+        frames: frames.clone(),
+        service: service.clone(),
     };
-    let worker =
-        Worker { connection, socket: socket.clone(), frames, service, owed: VecDeque::new(), next: None, muted: false };
-    let reason = worker.run().await;
-    socket.shutdown();
-    reader.cancel();
-    reason
+    let reader = shard.spawn(Class::Latency, account, reading.run(drain));
+    let worker = Worker {
+        connection: connection.clone(),
+        socket: socket.clone(),
+        frames,
+        service,
+        owed: VecDeque::new(),
+        next: None,
+        muted: false,
+    };
+    // By itself on the heap: what an async block captures and then awaits it would hold twice.
+    let working = Box::pin(worker.run());
+    async move {
+        let reason = working.await;
+        drop(guard);
+        socket.shutdown();
+        reader.cancel();
+        connection.dismissal.get().map(|dismissal| dismissal.to_string()).or(reason)
+    }
 }
 
 enum Incoming {
-    Frame(Slice),
+    Frame(Slice, InFlight),
     End(Option<FrameError>),
 }
 
-async fn read_frames(
-    memory: FrameMemory,
-    connection: &Connection,
-    socket: &Socket,
+/// What reads a connection's frames.
+struct Reading<S> {
+    reader: FrameReader,
+    connection: Rc<Connection>,
+    socket: Rc<Socket>,
     limits: Limits,
-    frames: &Queue<Incoming>,
-) -> Result<(), FrameError> {
-    let mut reader = FrameReader::new(memory, limits.frame_bytes);
-    while let Some(frame) = reader.next(socket).await? {
-        while connection.bytes_in_flight.get() > 0
-            && connection.bytes_in_flight.get() + frame.len() > limits.bytes_in_flight
-        {
-            connection.room_event.wait().await;
-        }
-        connection.bytes_in_flight.set(connection.bytes_in_flight.get() + frame.len());
-        if frames.push(Incoming::Frame(frame)).await.is_err() {
-            break;
-        }
+    frames: Rc<Queue<Incoming>>,
+    service: Rc<S>,
+}
+
+impl<S: Service> Reading<S> {
+    /// Reads until the stream ends, draining starts or the connection is dismissed; then says so.
+    async fn run(mut self, drain: Drain) {
+        let (connection, frames) = (self.connection.clone(), self.frames.clone());
+        let end = {
+            let mut reading = pin!(self.read());
+            let mut drained = pin!(drain.started());
+            let mut dismissed = pin!(connection.dismissed());
+            poll_fn(|context| match reading.as_mut().poll(context) {
+                Poll::Ready(end) => Poll::Ready(end),
+                Poll::Pending if dismissed.as_mut().poll(context).is_ready() => Poll::Ready(Ok(())),
+                Poll::Pending => drained.as_mut().poll(context).map(|()| Ok(())),
+            })
+            .await
+        };
+        connection.closed.set(true);
+        connection.closed_event.notify_all();
+        // The worker has ended already when the queue is closed.
+        let _ = frames.push(Incoming::End(end.err())).await;
     }
-    Ok(())
+
+    async fn read(&mut self) -> Result<(), FrameError> {
+        let Self { reader, connection, socket, limits, frames, service } = self;
+        while let Some(frame) = reader.next_within(socket, |head| service.frame_bytes_max(head)).await? {
+            let request = InFlight::of(&frame, service.pipelined(&frame));
+            while !connection.in_flight.get().has_room(request, limits) {
+                connection.room_event.wait().await;
+            }
+            connection.let_in(request);
+            if frames.push(Incoming::Frame(frame, request)).await.is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A request that is started and owed an answer.
 struct Owed {
     reply: Boxed<Reply>,
     on_close: OnClose,
-    frame_bytes: usize,
+    in_flight: InFlight,
 }
 
 /// Answers that leave together.
@@ -235,8 +358,8 @@ struct Leaving {
     parts: Vec<Slice>,
     bytes: usize,
     kept: Vec<Box<dyn Any>>,
-    /// What their requests hold of the connection's bytes.
-    frame_bytes: usize,
+    /// Their requests.
+    in_flight: InFlight,
 }
 
 impl Leaving {
@@ -259,7 +382,7 @@ struct Worker<S> {
     service: Rc<S>,
     owed: VecDeque<Owed>,
     /// Taken from the queue, waiting for every earlier answer.
-    next: Option<Slice>,
+    next: Option<(Slice, InFlight)>,
     /// An answer was dropped, so none may follow it.
     muted: bool,
 }
@@ -276,14 +399,16 @@ struct Ended(Option<String>);
 impl<S: Service> Worker<S> {
     async fn run(mut self) -> Option<String> {
         loop {
-            if let Some(frame) = self.next.take_if(|frame| self.owed.is_empty() || self.service.pipelined(frame)) {
-                self.start(frame).await;
+            if let Some((frame, in_flight)) =
+                self.next.take_if(|(_, in_flight)| self.owed.is_empty() || in_flight.serial == 0)
+            {
+                self.start(frame, in_flight).await;
                 continue;
             }
             let over = match self.step().await {
                 Step::Replied(reply) => self.replied(reply).await,
-                Step::Incoming(Incoming::Frame(frame)) => {
-                    self.next = Some(frame);
+                Step::Incoming(Incoming::Frame(frame, in_flight)) => {
+                    self.next = Some((frame, in_flight));
                     Ok(())
                 }
                 Step::Incoming(Incoming::End(error)) => self.settle(error).await,
@@ -302,20 +427,19 @@ impl<S: Service> Worker<S> {
     }
 
     /// Runs a request's first stage.
-    async fn start(&mut self, frame: Slice) {
-        let frame_bytes = frame.len();
+    async fn start(&mut self, frame: Slice, in_flight: InFlight) {
         let (reply, on_close): (Boxed<Reply>, _) =
             match self.service.clone().start(self.connection.clone(), frame).await {
                 Started::Done(reply) => (Box::pin(std::future::ready(reply)), OnClose::Finish),
                 Started::Later(reply, on_close) => (reply, on_close),
             };
-        self.owed.push_back(Owed { reply, on_close, frame_bytes });
+        self.owed.push_back(Owed { reply, on_close, in_flight });
     }
 
     /// Forgets the oldest request.
     fn pop(&mut self) {
         if let Some(owed) = self.owed.pop_front() {
-            self.connection.release(owed.frame_bytes);
+            self.connection.release(owed.in_flight);
         }
     }
 
@@ -361,7 +485,7 @@ impl<S: Service> Worker<S> {
                 }
             };
             let owed = self.owed.pop_front().expect("the reply is the oldest request's");
-            leaving.frame_bytes += owed.frame_bytes;
+            leaving.in_flight = leaving.in_flight.with(owed.in_flight);
             leaving.take_up(answer.filter(|_| !self.muted));
             next = if leaving.is_full() { None } else { self.ready_reply().await };
         }
@@ -381,12 +505,17 @@ impl<S: Service> Worker<S> {
 
     /// Sends what was taken up, and only then lets go of what the requests held.
     async fn send(&self, leaving: Leaving) -> Result<(), Ended> {
+        let Self { connection, socket, .. } = self;
         if !leaving.parts.is_empty() {
-            let sent = self.socket.send(leaving.parts).await;
+            // A peer that does not take its answer keeps it, and what it has asked for besides.
+            connection.sending.begin(connection.shard.now(), leaving.bytes + connection.in_flight.get().bytes);
+            let sent = socket.send(leaving.parts).await;
+            connection.sending.end();
+            connection.used.set(connection.shard.now());
             sent.map_err(|error| Ended(Some(format!("sending failed: {error}"))))?;
         }
         drop(leaving.kept);
-        self.connection.release(leaving.frame_bytes);
+        connection.release(leaving.in_flight);
         Ok(())
     }
 

@@ -1,51 +1,22 @@
 //! Cuts a byte stream into frames: four bytes of big-endian length, then that many bytes.
 //!
 //! Owner: the reading task of one connection. A frame that arrived whole is a slice of what was received, without a copy; the rest of
-//! a longer one goes straight into one contiguous buffer. Memory follows the bytes that have arrived, not the length that
-//! was claimed: a buffer starts at [`FIRST_STEP_BYTES`] and doubles only once it is full.
-//!
-//! Bound: the shard's part for received bytes. A frame that needs more than the first step holds memory while it waits for more, so
-//! it takes a turn first: the long frames that have one fit in together. Whoever gets none in time is closed.
+//! a longer one goes straight into one contiguous buffer. Memory follows the bytes that have arrived, not the length that was
+//! claimed: a frame of which little has come holds that little and no buffer, and what it holds later has its bounds in [`FrameMemory`].
 
-use std::time::Duration;
 use std::{fmt, io};
 
-use shard::sync::{Permit, Semaphore};
-use shard::{Shard, Slice, Socket};
+use shard::{RECV_BYTES, Slice, Socket};
+use wire::LENGTH_BYTES;
 
-/// The first buffer for a frame that did not arrive whole: nearly every frame fits, and a lying length costs no more than this.
-const FIRST_STEP_BYTES: usize = 1 << 20;
+use crate::frame_memory::{FrameMemory, PROBATION_BYTES, Step, TURN_LIMIT};
+use crate::progress::Progress;
 
-/// How long a long frame waits for others to end.
-const TURN_LIMIT: Duration = Duration::from_secs(30);
+/// Frames up to this length are taken whatever they ask for; of a longer one the beginning decides.
+const UNASKED_BYTES: usize = 16 << 10;
 
-/// What the connections of a shard share: the turns of long frames. Clones are the same.
-#[derive(Clone)]
-pub struct FrameMemory {
-    shard: Shard,
-    /// Bytes that long frames may come to.
-    turns: Semaphore,
-    turns_bytes: usize,
-}
-
-impl FrameMemory {
-    #[must_use]
-    pub fn new(shard: &Shard) -> Self {
-        let turns_bytes = shard.received().usage().limit_bytes;
-        Self { shard: shard.clone(), turns: Semaphore::new(turns_bytes), turns_bytes }
-    }
-
-    /// The longest frame that fits in while it grows: its last two buffers are there at once.
-    #[must_use]
-    pub fn frame_bytes_max(&self) -> usize {
-        self.turns_bytes / 2
-    }
-
-    /// A turn for a frame of `len`; `None` when others take too long.
-    async fn turn(&self, len: usize) -> Option<Permit> {
-        self.shard.until(self.shard.now() + TURN_LIMIT, self.turns.acquire(len * 2)).await?.ok()
-    }
-}
+/// What is asked of the kernel at a time, so that a long frame's progress can be seen.
+const RECEIVE_STEP_BYTES: usize = 1 << 20;
 
 /// Why no further frame can be read.
 #[derive(Debug)]
@@ -54,7 +25,7 @@ pub enum FrameError {
     Length(wire::FrameError),
     /// The stream ended inside a frame.
     Truncated,
-    /// Other long frames took the memory for too long.
+    /// Other frames took the memory for too long.
     NoMemory {
         bytes: usize,
     },
@@ -91,6 +62,7 @@ pub struct FrameReader {
     /// Received and not yet part of a frame.
     rest: Slice,
     limit_bytes: usize,
+    progress: Progress,
 }
 
 impl FrameReader {
@@ -98,7 +70,13 @@ impl FrameReader {
     #[must_use]
     pub fn new(memory: FrameMemory, limit_bytes: usize) -> Self {
         let limit_bytes = limit_bytes.min(memory.frame_bytes_max());
-        Self { memory, rest: Slice::from_vec(Vec::new()), limit_bytes }
+        Self { memory, rest: Slice::default(), limit_bytes, progress: Progress::default() }
+    }
+
+    /// How far the frame has come that has begun and is not whole.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// The next frame without its length prefix; `None` at a clean end of the stream.
@@ -106,18 +84,39 @@ impl FrameReader {
     /// # Errors
     /// [`FrameError`]; the stream is of no further use then.
     pub async fn next(&mut self, socket: &Socket) -> Result<Option<Slice>, FrameError> {
-        let Some(prefix) = self.prefix(socket).await? else { return Ok(None) };
-        let len = wire::frame_length(prefix, self.limit_bytes).map_err(FrameError::Length)?;
-        if self.rest.len() >= len {
-            let frame = self.rest.slice(0..len);
-            self.rest = self.rest.slice(len..self.rest.len());
-            return Ok(Some(frame));
-        }
-        self.long_body(socket, len).await.map(Some)
+        self.next_within(socket, |_| usize::MAX).await
     }
 
-    async fn prefix(&mut self, socket: &Socket) -> Result<Option<[u8; 4]>, FrameError> {
-        let mut prefix = [0; 4];
+    /// As [`FrameReader::next`]; a frame that is not short is held to the limit that its first two bytes have.
+    ///
+    /// # Errors
+    /// [`FrameError`]; the stream is of no further use then.
+    pub async fn next_within(
+        &mut self,
+        socket: &Socket,
+        limit_of: impl Fn([u8; 2]) -> usize,
+    ) -> Result<Option<Slice>, FrameError> {
+        let Some(prefix) = self.prefix(socket).await? else { return Ok(None) };
+        let len = wire::frame_length(prefix, self.limit_bytes).map_err(FrameError::Length)?;
+        if len > UNASKED_BYTES {
+            let limit = limit_of(self.head(socket).await?);
+            wire::frame_length(prefix, limit).map_err(FrameError::Length)?;
+        }
+        let frame = if self.rest.len() >= len { self.take(len) } else { self.long_body(socket, len).await? };
+        self.progress.end();
+        Ok(Some(frame))
+    }
+
+    /// The first `len` of the received bytes. What is used up is let go: an idle connection holds no block.
+    fn take(&mut self, len: usize) -> Slice {
+        if len == self.rest.len() {
+            return std::mem::take(&mut self.rest);
+        }
+        self.rest.split_to(len)
+    }
+
+    async fn prefix(&mut self, socket: &Socket) -> Result<Option<[u8; LENGTH_BYTES]>, FrameError> {
+        let mut prefix = [0; LENGTH_BYTES];
         let mut filled = 0;
         while filled < prefix.len() {
             if self.rest.is_empty() {
@@ -126,34 +125,85 @@ impl FrameReader {
                     return if filled == 0 { Ok(None) } else { Err(FrameError::Truncated) };
                 }
             }
-            let taken = (prefix.len() - filled).min(self.rest.len());
-            prefix[filled..filled + taken].copy_from_slice(&self.rest[..taken]);
-            self.rest = self.rest.slice(taken..self.rest.len());
-            filled += taken;
+            if filled == 0 {
+                self.progress.begin(self.memory.now(), 0);
+            }
+            let part = self.take((prefix.len() - filled).min(self.rest.len()));
+            prefix[filled..filled + part.len()].copy_from_slice(&part);
+            filled += part.len();
         }
         Ok(Some(prefix))
     }
 
-    async fn long_body(&mut self, socket: &Socket, len: usize) -> Result<Slice, FrameError> {
-        let received = self.memory.shard.received().clone();
-        let _turn = match len > FIRST_STEP_BYTES {
-            true => Some(self.memory.turn(len).await.ok_or(FrameError::NoMemory { bytes: len })?),
-            false => None,
-        };
-        let mut buf = received.alloc_wait(len.min(FIRST_STEP_BYTES)).await;
-        // `rest` is shorter than the frame but may be longer than the first buffer only if a receive were larger than it: never.
-        assert!(self.rest.len() <= buf.capacity(), "one receive is at most a first step");
-        buf.extend_from_slice(&self.rest);
-        self.rest = Slice::from_vec(Vec::new());
-        loop {
-            let until = len.min(buf.capacity());
-            buf = socket.recv_into(buf, until).await?;
-            if until == len {
-                return Ok(buf.freeze());
-            }
-            let mut larger = received.alloc_wait(len.min(buf.capacity() * 2)).await;
-            larger.extend_from_slice(&buf);
-            buf = larger;
+    /// The first two bytes of a frame that has more of them.
+    async fn head(&mut self, socket: &Socket) -> Result<[u8; 2], FrameError> {
+        while self.rest.len() < 2 {
+            let more = self.piece(socket).await?;
+            self.rest = if self.rest.is_empty() { more } else { Slice::from_vec([&*self.rest, &*more].concat()) };
         }
+        Ok([self.rest[0], self.rest[1]])
+    }
+
+    /// The rest of a frame of which not all has arrived.
+    async fn long_body(&mut self, socket: &Socket, len: usize) -> Result<Slice, FrameError> {
+        self.wait_for_more(socket).await?;
+        if self.rest.len() >= len {
+            return Ok(self.take(len));
+        }
+        let no_memory = || FrameError::NoMemory { bytes: len };
+        // Whoever waits for memory is not slow: the clock starts once it is there.
+        self.progress.end();
+        let mut step = self.memory.first_step(len).await.ok_or_else(no_memory)?;
+        self.progress.begin(self.memory.now(), step.buf.capacity());
+        step.buf.extend_from_slice(&self.rest);
+        self.rest = Slice::default();
+        let first = len.min(step.buf.capacity());
+        step = self.fill(socket, step, first).await?;
+        if first < len {
+            // Only who has more to send waits for more memory.
+            let more = self.piece(socket).await?;
+            self.progress.wait(self.memory.now(), step.buf.capacity());
+            let mut whole = self.memory.whole(len).await.ok_or_else(no_memory)?;
+            self.progress.begin(self.memory.now(), whole.buf.capacity());
+            whole.buf.extend_from_slice(&step.buf);
+            drop(step);
+            self.rest = more;
+            let more = self.take(self.rest.len().min(len - first));
+            whole.buf.extend_from_slice(&more);
+            step = self.fill(socket, whole, len).await?;
+        }
+        Ok(step.buf.freeze())
+    }
+
+    /// One more piece of the frame that has begun, where little of it is there: until it comes, that little is kept by itself.
+    async fn wait_for_more(&mut self, socket: &Socket) -> Result<(), FrameError> {
+        if self.rest.len() >= RECV_BYTES / 2 {
+            return Ok(());
+        }
+        self.rest = Slice::from_vec(self.rest.to_vec());
+        let more = self.piece(socket).await?;
+        self.rest = if self.rest.is_empty() { more } else { Slice::from_vec([&*self.rest, &*more].concat()) };
+        Ok(())
+    }
+
+    /// What comes next of a frame that is not whole.
+    async fn piece(&self, socket: &Socket) -> Result<Slice, FrameError> {
+        let piece = socket.recv().await?;
+        if piece.is_empty() { Err(FrameError::Truncated) } else { Ok(piece) }
+    }
+
+    /// Receives up to `until` bytes of the frame, step by step.
+    async fn fill(&self, socket: &Socket, step: Step, until: usize) -> Result<Step, FrameError> {
+        let Step { mut buf, permit } = step;
+        let before = buf.len();
+        while buf.len() < until {
+            let upto = until.min(buf.len() + RECEIVE_STEP_BYTES);
+            buf = socket.recv_into(buf, upto).await?;
+            self.progress.moved(buf.len() - before, buf.capacity());
+        }
+        Ok(Step { buf, permit })
     }
 }
+
+/// What has been received before there is a buffer fits into the first one.
+const _: () = assert!(2 * RECV_BYTES <= PROBATION_BYTES);

@@ -4,7 +4,13 @@
 
 mod connection;
 mod frame;
+mod frame_memory;
 pub mod http;
+mod progress;
+mod watch;
 
 pub use connection::{Answer, Connection, Drain, Limits, OnClose, Place, Reply, Service, Started, serve};
-pub use frame::{FrameError, FrameMemory, FrameReader};
+pub use frame::{FrameError, FrameReader};
+pub use frame_memory::FrameMemory;
+pub use progress::{Moving, Progress};
+pub use watch::{Dismissal, Shortage, Watch};

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use net::{Connection, Drain, FrameMemory, Limits, OnClose, Place, Reply, Service, Started};
+use net::{Connection, Drain, FrameMemory, Limits, OnClose, Place, Reply, Service, Started, Watch};
 use shard::sync::Event;
 use shard::threads::{SpawnOptions, spawn_shards};
 use shard::{Class, Shard, ShardOptions, Slice};
@@ -29,6 +29,10 @@ struct Gated {
 impl Service for Gated {
     fn pipelined(&self, _: &[u8]) -> bool {
         true
+    }
+
+    fn frame_bytes_max(&self, _: [u8; 2]) -> usize {
+        usize::MAX
     }
 
     fn start(self: Rc<Self>, _: Rc<Connection>, frame: Slice) -> Boxed<Started> {
@@ -65,8 +69,8 @@ fn exchange(frames: Vec<Vec<u8>>) -> (Vec<u8>, usize, Option<String>) {
         let account = shard.account("test");
         let limits = Limits { frame_bytes: 1 << 20, bytes_in_flight: 16 << 20, requests_in_flight: 1000 };
         let memory = FrameMemory::new(&shard);
-        let place =
-            Place { shard: shard.clone(), account: account.clone(), peer, limits, memory, drain: Drain::default() };
+        let (drain, watch) = (Drain::default(), Watch::default());
+        let place = Place { shard: shard.clone(), account: account.clone(), peer, limits, memory, drain, watch };
         let service = Rc::new(Gated::default());
         let serving = shard.spawn(Class::Latency, account, net::serve(place, socket, service.clone()));
         let sent: Vec<u8> = frames.iter().flat_map(|frame| framed(frame)).collect();

@@ -151,7 +151,7 @@ fn start(config: &Arc<NodeConfig>) -> std::io::Result<std::convert::Infallible> 
     let shards = config.shards.unwrap_or(1);
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let stop = Stop::default();
-    let arena_bytes = usize::try_from(config.memory_bytes / u64::from(shards)).unwrap_or(usize::MAX);
+    let arena_bytes = config.buffer_bytes_of_shard(shards);
     let options = SpawnOptions {
         pin: config.pin,
         shard: ShardOptions { arena_bytes, ..ShardOptions::default() },

@@ -24,7 +24,11 @@ impl Controller {
         for spec in topics {
             let live = [self.view.broker.id];
             let plan = plan_create_partitions(self.metadata.image(), &spec, &live, &mut self.random)
-                .map_err(|error| AdminError::new(errors::create_partitions(&error), error.to_string()));
+                .map_err(|error| AdminError::new(errors::create_partitions(&error), error.to_string()))
+                .and_then(|records| match records.len() <= self.partitions_left() {
+                    true => Ok(records),
+                    false => Err(self.too_many_partitions()),
+                });
             results.push(match plan {
                 Ok(records) if !validate_only => self.commit_change(&spec.topic, records).await,
                 Ok(_) => Ok(()),

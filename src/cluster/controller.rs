@@ -197,8 +197,13 @@ impl Controller {
         let mut opened = Vec::new();
         // What a request only validates must still see its own earlier topics, as when it creates them.
         let mut planned = ImageBuilder::new(self.metadata.image());
+        let mut room = self.partitions_left();
         for topic in topics {
-            let plan = self.plan_topic(planned.image(), &topic);
+            let plan = self.plan_topic(planned.image(), &topic).and_then(|(created, records)| {
+                let partitions = usize::try_from(created.partitions).unwrap_or(usize::MAX);
+                room = room.checked_sub(partitions).ok_or_else(|| self.too_many_partitions())?;
+                Ok((created, records))
+            });
             results.push(match plan {
                 Ok((created, records)) => {
                     for record in &records {
@@ -261,9 +266,26 @@ impl Controller {
         Ok((created, plan.records))
     }
 
+    /// How many more partitions this broker's memory has room for.
+    pub(super) fn partitions_left(&self) -> usize {
+        let partitions_max = self.node.config.partitions_max(self.node.mesh.shards());
+        partitions_max.saturating_sub(self.view.partition_count())
+    }
+
+    pub(super) fn too_many_partitions(&self) -> AdminError {
+        let partitions_max = self.node.config.partitions_max(self.node.mesh.shards());
+        let reason = format!("this broker's memory has room for {partitions_max} partitions: raise memory-bytes");
+        AdminError::new(ErrorCode::PolicyViolation, reason)
+    }
+
     /// Whether a topic may have these settings of its own.
     pub(super) fn check_settings(&self, own: &BTreeMap<&str, &str>) -> Result<TopicConfig, AdminError> {
+        /// Longer than any value that means something: every copy of the metadata keeps them.
+        const VALUE_BYTES_MAX: usize = 1024;
         let invalid = |reason| AdminError::new(ErrorCode::InvalidConfig, reason);
+        if let Some(name) = own.iter().find_map(|(name, value)| (value.len() > VALUE_BYTES_MAX).then_some(name)) {
+            return Err(invalid(format!("The value of {name} is longer than {VALUE_BYTES_MAX} bytes.")));
+        }
         let config = TopicConfig::from_settings(own.iter().map(|(name, value)| (*name, *value)))
             .map_err(|error| invalid(error.to_string()))?;
         let batch_bytes_max = self.node.config.batch_bytes_max();

@@ -72,6 +72,8 @@ pub struct View {
     pub controller: BrokerId,
     topics: BTreeMap<String, Arc<Topic>>,
     by_id: HashMap<Uuid, Arc<Topic>>,
+    /// Of all topics.
+    partition_count: usize,
 }
 
 impl View {
@@ -79,7 +81,7 @@ impl View {
     #[must_use]
     pub fn new(cluster_id: String, broker: Broker) -> Self {
         let controller = broker.id;
-        Self { cluster_id, broker, controller, topics: BTreeMap::new(), by_id: HashMap::new() }
+        Self { cluster_id, broker, controller, topics: BTreeMap::new(), by_id: HashMap::new(), partition_count: 0 }
     }
 
     /// Topics in name order.
@@ -97,6 +99,12 @@ impl View {
         self.by_id.get(&id).map(Arc::as_ref)
     }
 
+    /// The partitions of all topics.
+    #[must_use]
+    pub fn partition_count(&self) -> usize {
+        self.partition_count
+    }
+
     /// The shard that owns a partition's log.
     #[must_use]
     pub fn owner(&self, log: LogId) -> Option<ShardId> {
@@ -106,10 +114,11 @@ impl View {
     /// Adds or replaces a topic.
     pub fn insert(&mut self, topic: Topic) {
         let topic = Arc::new(topic);
+        self.partition_count += topic.partitions.len();
         self.by_id.insert(topic.id, topic.clone());
-        if let Some(replaced) = self.topics.insert(topic.name.clone(), topic.clone())
-            && replaced.id != topic.id
-        {
+        let Some(replaced) = self.topics.insert(topic.name.clone(), topic.clone()) else { return };
+        self.partition_count -= replaced.partitions.len();
+        if replaced.id != topic.id {
             self.by_id.remove(&replaced.id);
         }
     }
@@ -118,6 +127,7 @@ impl View {
     pub fn remove(&mut self, id: Uuid) -> Option<Arc<Topic>> {
         let topic = self.by_id.remove(&id)?;
         self.topics.remove(&topic.name);
+        self.partition_count -= topic.partitions.len();
         Some(topic)
     }
 }

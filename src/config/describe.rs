@@ -85,6 +85,7 @@ const BROKER: &[(&str, ValueType, Shown)] = &[
     ("advertised.listeners", ValueType::String, Shown::Listener("advertised")),
     ("auto.create.topics.enable", ValueType::Boolean, Shown::Key("auto-create-topics")),
     ("broker.id", ValueType::Int, Shown::Key("broker-id")),
+    ("connections.max.idle.ms", ValueType::Long, Shown::Key("connections-max-idle-ms")),
     ("default.replication.factor", ValueType::Int, Shown::Always("1", "Replicas of a topic created without a count.")),
     ("delete.topic.enable", ValueType::Boolean, Shown::Always("true", "Whether topics can be deleted.")),
     ("fetch.max.bytes", ValueType::Int, Shown::Key("fetch-max-bytes")),

@@ -34,7 +34,7 @@ pub const KEYS: &[Key] = keys! {
         "Shards to run; unset, one for each core that the process may use.";
     "pin", |node| node.pin.to_string(), "true or false", "Whether each shard's thread is bound to a core.";
     "memory-bytes", |node| node.memory_bytes.to_string(), "at least 128 MiB for each shard",
-        "Memory for buffers and caches of the whole process.";
+        "What the whole process may have resident: half of it for buffers and caches, the rest for requests, connections and partitions.";
     "durability", |node| durability(node.durability).to_owned(), "disk or replicas",
         "When a record counts as held: disk once flushed, replicas once written, which a power cut may take back.";
     "journal-bytes", |node| node.journal_bytes.to_string(), "32 MiB to 256 MiB", "The largest journal of one shard.";
@@ -53,7 +53,10 @@ pub const KEYS: &[Key] = keys! {
     "max-request-bytes", |node| node.max_request_bytes.to_string(), "64 KiB to 1 GiB", "The longest request.";
     "connection-bytes-in-flight", |node| node.connection_bytes_in_flight.to_string(), "any number of bytes",
         "Received and unanswered bytes of one connection, past which nothing more is read from it.";
-    "connections-max", |node| node.connections_max.to_string(), "any number", "Connections at once.";
+    "connections-max", |node| node.connections_max.to_string(), "any number",
+        "Connections at once; memory-bytes bounds them too.";
+    "connections-max-idle-ms", |node| node.connections_max_idle_ms.to_string(), "at least 1000",
+        "A connection that nobody has used for so long is closed.";
     "fetch-max-bytes", |node| node.fetch_max_bytes.to_string(), "at least 1024", "The most that one fetch is answered with.";
     "fetch-sessions-max", |node| node.fetch_sessions_max.to_string(), "any number",
         "Fetch sessions that each shard remembers.";

@@ -11,5 +11,5 @@ mod topic;
 pub use advertised::{AdvertisedError, Endpoint, endpoint};
 pub use describe::{ConfigSource, DescribedSetting, Synonym, describe_broker, describe_topic};
 pub use keys::{KEYS, Key};
-pub use node::{ConfigError, DurabilitySetting, NodeConfig};
+pub use node::{ConfigError, DurabilitySetting, HeapBounds, NodeConfig};
 pub use topic::{InvalidSetting, SETTINGS, Setting, TimestampType, TopicConfig, ValueType};

@@ -38,7 +38,7 @@ pub struct NodeConfig {
     pub shards: Option<u16>,
     /// Pin each shard's thread to a core.
     pub pin: bool,
-    /// Memory for buffers and caches of the whole process, in bytes.
+    /// Memory of the whole process, in bytes.
     pub memory_bytes: u64,
     pub durability: DurabilitySetting,
     /// The largest journal of one shard, in bytes.
@@ -58,6 +58,8 @@ pub struct NodeConfig {
     /// Received and unanswered bytes of one connection.
     pub connection_bytes_in_flight: u32,
     pub connections_max: u32,
+    /// A connection that nobody has used for so long is closed, in milliseconds (`connections.max.idle.ms`).
+    pub connections_max_idle_ms: u64,
     pub fetch_max_bytes: i32,
     pub fetch_sessions_max: u32,
     pub producer_id_expiration_ms: i64,
@@ -88,12 +90,32 @@ impl Default for NodeConfig {
             max_request_bytes: 100 << 20,
             connection_bytes_in_flight: 8 << 20,
             connections_max: 18_000,
+            connections_max_idle_ms: 600_000,
             fetch_max_bytes: 55 << 20,
             fetch_sessions_max: 1000,
             producer_id_expiration_ms: 86_400_000,
             retention_check_interval_ms: 30_000,
         }
     }
+}
+
+/// What an idle connection takes of the heap.
+const CONNECTION_BYTES: usize = 5 << 10;
+/// What an idle partition takes of it, rounded up.
+const PARTITION_BYTES: usize = 8 << 10;
+/// What a partition of a fetch session takes of it.
+const SESSION_PARTITION_BYTES: usize = 256;
+
+/// Bounds of one shard, each of which keeps a use of the heap within its part of the memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeapBounds {
+    /// What requests may come to while they are worked on.
+    pub work_bytes: usize,
+    pub connections_max: usize,
+    /// Partitions whose logs are here.
+    pub partitions_max: usize,
+    /// Partitions in fetch sessions.
+    pub session_partitions_max: usize,
 }
 
 /// Why the settings can't be used.
@@ -177,19 +199,51 @@ impl NodeConfig {
         storage::batch_bytes_max(self.journal_file_bytes())
     }
 
-    /// What the log tails of all shards may have of the memory: 40 % of that are for what is received or rebuilt of it, an eighth for
-    /// blocks read from disk, and what is left for commits, destage and checkpoints, which give the others memory back and must not wait
-    /// for them.
+    /// What the buffers of one shard may have: half of its memory, in whole slabs, which stay resident once they are touched. Requests too long
+    /// for a slab come on top, a fifth of this at most. The other half is for the heap, which has its bounds in [`NodeConfig::heap_of_shard`].
     #[must_use]
-    pub fn tail_bytes_max(&self) -> u64 {
-        self.memory_bytes / 100 * 36
+    pub fn buffer_bytes_of_shard(&self, shards: u16) -> usize {
+        let half = self.memory_bytes / u64::from(shards.max(1)) / 2;
+        let half = usize::try_from(half).unwrap_or(usize::MAX);
+        (half / shard::SLAB_BYTES).max(1) * shard::SLAB_BYTES
+    }
+
+    /// What the heap of one shard may come to (ADR 0008).
+    #[must_use]
+    pub fn heap_of_shard(&self, shards: u16) -> HeapBounds {
+        let of_shard = self.memory_bytes / u64::from(shards.max(1));
+        let part = |divisor: u64| usize::try_from(of_shard / divisor).unwrap_or(usize::MAX);
+        HeapBounds {
+            work_bytes: part(10),
+            connections_max: part(10) / CONNECTION_BYTES,
+            partitions_max: part(8) / PARTITION_BYTES,
+            session_partitions_max: part(64) / SESSION_PARTITION_BYTES,
+        }
+    }
+
+    /// Connections at once, over all shards.
+    #[must_use]
+    pub fn connections_max(&self, shards: u16) -> usize {
+        (self.connections_max as usize).min(self.heap_of_shard(shards).connections_max * usize::from(shards.max(1)))
+    }
+
+    /// Partitions of this broker, over all shards.
+    #[must_use]
+    pub fn partitions_max(&self, shards: u16) -> usize {
+        self.heap_of_shard(shards).partitions_max * usize::from(shards.max(1))
+    }
+
+    /// What the log tails of one shard may have of the buffers: 40 % of those are for what is received or rebuilt of it, an eighth for blocks read from
+    /// disk, and what is left for commits, destage and checkpoints, which give the others memory back and must not wait for them.
+    #[must_use]
+    pub fn tail_bytes_of_shard(&self, shards: u16) -> usize {
+        self.buffer_bytes_of_shard(shards) / 100 * 36
     }
 
     /// What the answers of one shard may keep of the tails, each of which could be all of one other shard's.
     #[must_use]
     pub fn answer_bytes_of_shard(&self, shards: u16) -> usize {
-        let of_one_tail = self.tail_bytes_max() / u64::from(shards.max(1)) / 2;
-        usize::try_from(of_one_tail / u64::from(shards.max(1))).unwrap_or(usize::MAX)
+        self.tail_bytes_of_shard(shards) / 2 / usize::from(shards.max(1))
     }
 
     /// Checks every bound.
@@ -227,6 +281,8 @@ impl NodeConfig {
         bound((1..=100_000).contains(&partitions), "num-partitions", &partitions)?;
         let request = self.max_request_bytes;
         bound((1 << 16..=1 << 30).contains(&request), "max-request-bytes", &request)?;
+        let idle = self.connections_max_idle_ms;
+        bound(idle >= 1000, "connections-max-idle-ms", &idle)?;
         bound(self.fetch_max_bytes >= 1024, "fetch-max-bytes", &self.fetch_max_bytes)?;
         let expiration = self.producer_id_expiration_ms;
         bound(expiration >= 1, "producer-id-expiration-ms", &expiration)?;

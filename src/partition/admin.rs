@@ -41,9 +41,21 @@ pub fn log_sizes(node: &Node) -> Vec<(LogId, u64)> {
     node.store.logs().iter().map(|log| (log.id(), log.size_bytes())).collect()
 }
 
-/// The idempotent producers of each partition.
+/// Producers after which no further partition of a request has its own told: there may be thousands for each.
+const PRODUCERS_TOLD_MAX: usize = 5000;
+
+/// The idempotent producers of each partition; INVALID_REQUEST for those that come after too many, to be asked for by themselves.
 #[must_use]
 pub fn producers(node: &Node, logs: Vec<LogId>) -> Vec<Result<Vec<ActiveProducer>, ErrorCode>> {
-    let of = |log| node.partitions.get(log).map(|partition| partition.log.producers());
-    logs.into_iter().map(|log| of(log).ok_or(ErrorCode::NotLeaderOrFollower)).collect()
+    let mut told = 0;
+    let of = |log| {
+        if told >= PRODUCERS_TOLD_MAX {
+            return Err(ErrorCode::InvalidRequest);
+        }
+        let partition = node.partitions.get(log).ok_or(ErrorCode::NotLeaderOrFollower)?;
+        let producers = partition.log.producers();
+        told += producers.len();
+        Ok(producers)
+    };
+    logs.into_iter().map(of).collect()
 }

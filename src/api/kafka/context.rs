@@ -10,6 +10,7 @@ use shard::Slice;
 use wire::{DecodeError, Decoder, EncodeError, Message, Part, RequestHeader, encode_response};
 
 use crate::node::Node;
+use crate::work::TooMuchWork;
 
 /// Whom to answer and how: what is left of a request once its frame has been used.
 #[derive(Clone)]
@@ -44,6 +45,8 @@ pub enum Refusal {
     Decode(DecodeError),
     /// An answer that the version cannot carry: a bug of ours.
     Encode(EncodeError),
+    /// There is no memory for what it asks for, and never will be.
+    TooMuchWork { api: &'static str, error: TooMuchWork },
 }
 
 impl fmt::Display for Refusal {
@@ -51,6 +54,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::Decode(error) => write!(f, "not a valid request: {error}"),
             Self::Encode(error) => write!(f, "the answer can't be written: {error}"),
+            Self::TooMuchWork { api, error } => write!(f, "a request of {api} asks for too much: {error}"),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! DescribeProducers: who has written to a partition (KIP-664).
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use base::Offset;
@@ -20,14 +21,17 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
         let request: DescribeProducersRequest<'_> = context.decode()?;
         let view = context.node.view();
         let (mut logs, mut known) = (Vec::new(), Vec::new());
+        // An answer is far longer than its question: a partition that is named again is not told again.
+        let mut seen = HashSet::new();
         for topic in &request.topics {
             for partition in &topic.partition_indexes {
                 let found = view.topic(topic.name).filter(|found| found.has(partition));
-                known.push(match &found {
-                    Some(_) => Ok(()),
+                let log = found.map(|found| LogId { topic_id: found.id, partition });
+                known.push(match log {
                     None => Err(unknown(topic.name)),
+                    Some(log) if seen.insert(log) => Ok(logs.push(log)),
+                    Some(_) => Err(ErrorCode::InvalidRequest),
                 });
-                logs.extend(found.map(|found| LogId { topic_id: found.id, partition }));
             }
         }
         (logs, known)

@@ -18,7 +18,7 @@ use super::metadata::TOPIC_OPERATIONS;
 use crate::cluster::{PartitionView, Topic, View};
 
 /// Partitions in one answer (`max.request.partition.size.limit`).
-const PARTITIONS_MAX: usize = 2000;
+pub const PARTITIONS_MAX: usize = 2000;
 
 /// Answers from this shard's view: topics in name order, from the cursor on, until the page is full.
 pub fn handle(context: &Rc<Context>) -> Result<Reply, Refusal> {

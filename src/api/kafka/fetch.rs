@@ -23,6 +23,9 @@ const TOPIC_ID_VERSION: i16 = 13;
 /// The first version that tells a reader where the leader is (KIP-951).
 const LEADER_VERSION: i16 = 16;
 
+/// The longest that a reader is left waiting for records, whatever it asks for: it keeps memory while it waits.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
 /// Answers with what is there, or waits for it.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
     let asked = Asked::read(&context)?;
@@ -44,8 +47,10 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
             }
         }
     }
-    // An answer that is already known is an answer: nothing to wait for.
-    let min_bytes = if fetched.iter().any(Option::is_some) { 0 } else { asked.min_bytes };
+    // An answer that is already known is an answer: nothing to wait for. Where readers that wait have most of what readers may have, this
+    // one does not join them.
+    let is_crowded = context.node.work.is_crowded_with_readers();
+    let min_bytes = if is_crowded || fetched.iter().any(Option::is_some) { 0 } else { asked.min_bytes };
     let max_bytes = asked.max_bytes.min(context.node.answer_memory.share_bytes());
     let min_bytes = min_bytes.min(max_bytes);
     let plan = FetchPlan { targets, max_bytes, min_bytes, deadline: asked.deadline };
@@ -80,7 +85,7 @@ impl Asked {
         let request: FetchRequest<'_> = context.decode()?;
         let node = &context.node;
         let by_id = context.version >= TOPIC_ID_VERSION;
-        let key = |name: &str, id| if by_id { TopicKey::Id(id) } else { TopicKey::Name(name.to_owned()) };
+        let key = |name: &str, id| if by_id { TopicKey::Id(id) } else { TopicKey::Name(name.into()) };
         let mut wanted = Vec::new();
         for topic in &request.topics {
             let topic_key = key(topic.topic, topic.topic_id);
@@ -102,7 +107,7 @@ impl Asked {
             order,
             max_bytes: usize::try_from(max_bytes).unwrap_or(0),
             min_bytes: usize::try_from(request.min_bytes.min(max_bytes)).unwrap_or(0),
-            deadline: now + Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0)),
+            deadline: now + Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0)).min(WAIT_MAX),
             read_committed: request.isolation_level == 1,
             from_follower: replica_id.0 >= 0,
         })
@@ -168,7 +173,7 @@ fn answer(
         .into_iter()
         .map(|(topic, partitions)| {
             let (topic, topic_id) = match topic {
-                TopicKey::Name(name) => (name.as_str(), base::Uuid::ZERO),
+                TopicKey::Name(name) => (&**name, base::Uuid::ZERO),
                 TopicKey::Id(id) => ("", *id),
             };
             FetchableTopicResponse { topic, topic_id, partitions: partitions.into() }

@@ -1,11 +1,12 @@
 //! Fetch sessions (KIP-227): a consumer says once what it reads, then only what changed.
 //!
 //! Owner: each shard keeps the sessions of its own connections; a session asked for on another shard is not found, and the
-//! client starts a new one, as the protocol has it. Bound: `fetch-sessions-max`; a full cache gives a place to a new session only
-//! from one that was not used for two minutes, else the client goes on without a session.
+//! client starts a new one, as the protocol has it. Bounds: `fetch-sessions-max`, and [`SessionBounds::partitions_max`] over all of them; a
+//! full cache gives a place to a new session only from one that was not used for two minutes, else the client goes on without a session.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use base::{Instant, Offset, PartitionIndex, ShardId, Uuid};
@@ -20,10 +21,10 @@ const FINAL_EPOCH: i32 = -1;
 /// Opens a session.
 const INITIAL_EPOCH: i32 = 0;
 
-/// A topic as the client names it.
+/// A topic as the client names it. Its partitions share the name, which may be long.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum TopicKey {
-    Name(String),
+    Name(Rc<str>),
     Id(Uuid),
 }
 
@@ -52,6 +53,8 @@ struct Session {
     epoch: i32,
     used: Instant,
     uses_ids: bool,
+    /// What it counts for among all sessions.
+    weight: usize,
     /// In the order of the answers: what had data last goes to the end, so that none starves.
     entries: Vec<Entry>,
 }
@@ -84,17 +87,36 @@ pub struct SessionRequest {
     pub uses_ids: bool,
 }
 
+/// The most that the sessions of one shard come to.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionBounds {
+    pub sessions_max: u32,
+    /// Partitions over all sessions.
+    pub partitions_max: usize,
+}
+
 /// The sessions of one shard.
 pub struct FetchSessions {
     shard: ShardId,
-    sessions_max: usize,
+    bounds: SessionBounds,
     sessions: RefCell<HashMap<i32, Session>>,
+    /// Over all sessions.
+    partitions: Cell<usize>,
 }
+
+/// A name counts as a partition for each so many bytes of it.
+const NAME_BYTES_PER_PARTITION: usize = 256;
 
 impl FetchSessions {
     #[must_use]
-    pub fn new(shard: ShardId, sessions_max: u32) -> Self {
-        Self { shard, sessions_max: sessions_max as usize, sessions: RefCell::new(HashMap::new()) }
+    pub fn new(shard: ShardId, bounds: SessionBounds) -> Self {
+        Self { shard, bounds, sessions: RefCell::default(), partitions: Cell::new(0) }
+    }
+
+    /// The partitions of a session; 0 where there is none.
+    #[must_use]
+    pub fn partitions(&self, session_id: i32) -> usize {
+        self.sessions.borrow().get(&session_id).map_or(0, |session| session.entries.len())
     }
 
     /// Finds, opens or closes the session of a request and says what is to be read.
@@ -112,11 +134,13 @@ impl FetchSessions {
         let SessionRequest { session_id, epoch, uses_ids } = request;
         let mut sessions = self.sessions.borrow_mut();
         if epoch == INITIAL_EPOCH || epoch == FINAL_EPOCH {
-            sessions.remove(&session_id);
-            let session_id = if epoch == INITIAL_EPOCH && self.make_room(&mut sessions, now) {
+            self.remove(&mut sessions, session_id);
+            let weight = weight(&wanted);
+            let session_id = if epoch == INITIAL_EPOCH && self.make_room(&mut sessions, weight, now) {
                 let id = self.fresh_id(&sessions, random);
                 let entries = wanted.iter().map(|wanted| Entry { wanted: wanted.clone(), told: None }).collect();
-                sessions.insert(id, Session { epoch: 1, used: now, uses_ids, entries });
+                self.partitions.set(self.partitions.get() + weight);
+                sessions.insert(id, Session { epoch: 1, used: now, uses_ids, weight, entries });
                 id
             } else {
                 0
@@ -130,26 +154,40 @@ impl FetchSessions {
         if session.uses_ids != uses_ids {
             return Err(ErrorCode::FetchSessionTopicIdError);
         }
+        // What joins a session finds no less room than a session; the client begins anew and does without.
+        let joining = weight(&wanted);
+        if self.partitions.get() + joining > self.bounds.partitions_max && joining > session.entries.len() {
+            self.remove(&mut sessions, session_id);
+            return Err(ErrorCode::FetchSessionIdNotFound);
+        }
         session.used = now;
         session.epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
         session.update(wanted, forgotten);
+        let before = std::mem::replace(&mut session.weight, weight(session.entries.iter().map(|entry| &entry.wanted)));
+        self.partitions.set(self.partitions.get() - before + session.weight);
         let wanted = session.entries.iter().map(|entry| entry.wanted.clone()).collect();
         Ok(FetchOrder { session_id, incremental: true, wanted })
     }
 
-    /// Whether one more session may be kept.
-    fn make_room(&self, sessions: &mut HashMap<i32, Session>, now: Instant) -> bool {
-        if sessions.len() < self.sessions_max {
-            return true;
+    fn remove(&self, sessions: &mut HashMap<i32, Session>, session_id: i32) {
+        if let Some(removed) = sessions.remove(&session_id) {
+            self.partitions.set(self.partitions.get() - removed.weight);
         }
-        let oldest =
-            sessions.iter().min_by_key(|(id, session)| (session.used, **id)).map(|(id, session)| (*id, session.used));
-        match oldest {
-            Some((id, used)) if now.since(used) >= EVICTABLE_AFTER => {
-                sessions.remove(&id);
-                true
+    }
+
+    /// Whether one more session of this weight may be kept.
+    fn make_room(&self, sessions: &mut HashMap<i32, Session>, weight: usize, now: Instant) -> bool {
+        loop {
+            let has_room = sessions.len() < self.bounds.sessions_max as usize
+                && self.partitions.get() + weight <= self.bounds.partitions_max;
+            if has_room {
+                return true;
             }
-            _ => false,
+            let used = |(id, session): (&i32, &Session)| (session.used, *id);
+            match sessions.iter().map(used).min() {
+                Some((used, id)) if now.since(used) >= EVICTABLE_AFTER => self.remove(sessions, id),
+                _ => return false,
+            }
         }
     }
 
@@ -188,6 +226,18 @@ impl FetchSessions {
     }
 }
 
+/// What these partitions count for: one each, and long names besides.
+fn weight<'w>(wanted: impl IntoIterator<Item = &'w Wanted>) -> usize {
+    let mut last: Option<&TopicKey> = None;
+    wanted.into_iter().fold(0, |weight, Wanted { topic, .. }| {
+        let name_bytes = match topic {
+            TopicKey::Name(name) if last.replace(topic) != Some(topic) => name.len(),
+            _ => 0,
+        };
+        weight + 1 + name_bytes / NAME_BYTES_PER_PARTITION
+    })
+}
+
 impl Session {
     fn update(&mut self, wanted: Vec<Wanted>, forgotten: &[(TopicKey, PartitionIndex)]) {
         if !forgotten.is_empty() {
@@ -219,10 +269,14 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use super::{FetchOrder, FetchSessions, Outcome, SessionRequest, TopicKey, Wanted};
+    use super::{FetchOrder, FetchSessions, Outcome, SessionBounds, SessionRequest, TopicKey, Wanted};
     use base::{Instant, Offset, PartitionIndex, ShardId};
     use wire::ErrorCode;
     use wire::messages::fetch::FetchPartition;
+
+    fn bounds(sessions_max: u32, partitions_max: usize) -> SessionBounds {
+        SessionBounds { sessions_max, partitions_max }
+    }
 
     fn wanted(partition: i32, offset: i64) -> Wanted {
         let partition = FetchPartition {
@@ -230,7 +284,7 @@ mod tests {
             fetch_offset: Offset(offset),
             ..FetchPartition::default()
         };
-        Wanted { topic: TopicKey::Name("t".to_owned()), partition }
+        Wanted { topic: TopicKey::Name("t".into()), partition }
     }
 
     fn ask(
@@ -254,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_session_tells_only_news_and_rotates_what_had_data() {
-        let sessions = FetchSessions::new(ShardId(1), 10);
+        let sessions = FetchSessions::new(ShardId(1), bounds(10, 100));
         let opened = ask(&sessions, 0, 0, vec![wanted(0, 0), wanted(1, 0), wanted(2, 0)], 0).unwrap();
         assert!(opened.session_id > 0 && !opened.incremental);
         assert_eq!(sessions.report(&opened, &[quiet(); 3]), [true; 3]);
@@ -274,10 +328,10 @@ mod tests {
 
     #[test]
     fn forgotten_partitions_and_wrong_epochs() {
-        let sessions = FetchSessions::new(ShardId(0), 10);
+        let sessions = FetchSessions::new(ShardId(0), bounds(10, 100));
         let id = ask(&sessions, 0, 0, vec![wanted(0, 0), wanted(1, 0)], 0).unwrap().session_id;
         let request = SessionRequest { session_id: id, epoch: 1, uses_ids: false };
-        let forgotten = [(TopicKey::Name("t".to_owned()), PartitionIndex(0))];
+        let forgotten = [(TopicKey::Name("t".into()), PartitionIndex(0))];
         assert_eq!(partitions(&sessions.order(request, vec![], &forgotten, Instant(0), 1).unwrap()), [1]);
         assert_eq!(ask(&sessions, id, 1, vec![], 0).unwrap_err(), ErrorCode::InvalidFetchSessionEpoch);
         assert_eq!(ask(&sessions, id + 256, 1, vec![], 0).unwrap_err(), ErrorCode::FetchSessionIdNotFound);
@@ -289,11 +343,29 @@ mod tests {
 
     #[test]
     fn a_full_cache_evicts_only_what_was_long_unused() {
-        let sessions = FetchSessions::new(ShardId(0), 1);
+        let sessions = FetchSessions::new(ShardId(0), bounds(1, 100));
         let first = ask(&sessions, 0, 0, vec![wanted(0, 0)], 0).unwrap().session_id;
         assert_eq!(ask(&sessions, 0, 0, vec![wanted(0, 0)], 1).unwrap().session_id, 0);
         let later = 121 * 1_000_000_000;
         assert_ne!(ask(&sessions, 0, 0, vec![wanted(0, 0)], later).unwrap().session_id, 0);
         assert!(ask(&sessions, first, 1, vec![], later).is_err());
+    }
+
+    #[test]
+    fn all_sessions_together_keep_so_many_partitions() {
+        let sessions = FetchSessions::new(ShardId(0), bounds(10, 5));
+        let of = |count| (0..count).map(|partition| wanted(partition, 0)).collect::<Vec<_>>();
+        let first = ask(&sessions, 0, 0, of(4), 0).unwrap().session_id;
+        assert_ne!(first, 0);
+        assert_eq!(ask(&sessions, 0, 0, of(2), 0).unwrap().session_id, 0, "no room for two more");
+        assert_ne!(ask(&sessions, 0, 0, of(1), 0).unwrap().session_id, 0);
+        // A session may go on with what it has, and not grow: then its client begins anew.
+        assert_eq!(ask(&sessions, first, 1, of(4), 0).unwrap().wanted.len(), 4);
+        assert_eq!(ask(&sessions, first, 2, of(6), 0).unwrap_err(), ErrorCode::FetchSessionIdNotFound);
+        assert_ne!(ask(&sessions, 0, 0, of(4), 0).unwrap().session_id, 0, "its place is free");
+        let long = Wanted { topic: TopicKey::Name("t".repeat(1000).into()), ..wanted(0, 0) };
+        let later = 121 * 1_000_000_000;
+        assert_ne!(ask(&sessions, 0, 0, vec![long.clone()], later).unwrap().session_id, 0, "what was idle gives way");
+        assert_eq!(ask(&sessions, 0, 0, vec![long], later).unwrap().session_id, 0, "a long name counts");
     }
 }

@@ -3,6 +3,7 @@
 mod alter_configs;
 mod api_versions;
 mod context;
+mod cost;
 mod create_partitions;
 mod create_topics;
 mod delete_records;
@@ -27,6 +28,6 @@ mod service;
 mod table;
 mod unique;
 
-pub use fetch_session::FetchSessions;
+pub use fetch_session::{FetchSessions, SessionBounds};
 pub use service::KafkaService;
 pub use table::TABLE;

@@ -1,16 +1,18 @@
 //! Takes the frames of Kafka connections to their handlers.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
 use net::{Connection, Reply, Service, Started};
 use shard::Slice;
+use shard::sync::Permit;
 use wire::ApiKey;
 
 use super::api_versions;
-use super::context::Context;
-use super::table::{Class, find};
+use super::context::{Context, Refusal};
+use super::table::{Api, Class, find};
 use crate::node::Node;
 
 /// The Kafka service of one shard.
@@ -32,38 +34,71 @@ impl Service for KafkaService {
             .is_some_and(|&key| find(i16::from_be_bytes(key)).is_some_and(|(_, api)| api.class == Class::Pipelined))
     }
 
+    /// What a request may come to must fit into its lane, so a longer one could never be answered. Only Produce is long for its records.
+    fn frame_bytes_max(&self, head: [u8; 2]) -> usize {
+        /// The longest request that carries no records.
+        const WITHOUT_RECORDS_MAX: usize = 1 << 20;
+        let Some((_, api)) = find(i16::from_be_bytes(head)) else { return 0 };
+        let fits = api.cost.frame_bytes_max(self.node.work.limit_bytes(api.lane()));
+        if api.key == ApiKey::Produce { fits } else { fits.min(WITHOUT_RECORDS_MAX) }
+    }
+
     fn start(self: Rc<Self>, _: Rc<Connection>, frame: Slice) -> Pin<Box<dyn Future<Output = Started>>> {
-        let close = |reason: String| -> Pin<Box<dyn Future<Output = Started>>> {
-            Box::pin(std::future::ready(Started::Done(Reply::Close(reason))))
-        };
-        let Some(key) = frame.first_chunk().map(|&key| i16::from_be_bytes(key)) else {
-            return close("a request shorter than its header".to_owned());
-        };
-        let Some((index, api)) = find(key) else {
-            return close(format!("API key {key} is not served; ApiVersions names those that are"));
-        };
+        match self.context(frame) {
+            Err(started) => Box::pin(std::future::ready(started)),
+            Ok((api, context)) => {
+                Box::pin(async move { work(api, context).await.unwrap_or_else(|refusal| close(&refusal)) })
+            }
+        }
+    }
+}
+
+fn close(reason: &dyn fmt::Display) -> Started {
+    Started::Done(Reply::Close(reason.to_string()))
+}
+
+impl KafkaService {
+    /// The request and the line of its API; `Err` with what is to become of one that is not served.
+    fn context(&self, frame: Slice) -> Result<(&'static Api, Rc<Context>), Started> {
+        let key = frame.first_chunk().map(|&key| i16::from_be_bytes(key));
+        let key = key.ok_or_else(|| close(&"a request shorter than its header"))?;
+        let (index, api) = find(key)
+            .ok_or_else(|| close(&format_args!("API key {key} is not served; ApiVersions names those that are")))?;
         let meter = &self.node.request_meters.by_api[index];
         meter.requests.add(1);
         meter.bytes.add(frame.len() as u64);
-        let context = match Context::new(self.node.clone(), frame) {
-            Ok(context) => Rc::new(context),
-            Err(refusal) => return close(refusal.to_string()),
-        };
+        let context = Rc::new(Context::new(self.node.clone(), frame).map_err(|refusal| close(&refusal))?);
         let version = context.version;
-        if !(api.advertised_min..=*api.versions.end()).contains(&version) {
-            if api.key == ApiKey::ApiVersions {
-                let reply =
-                    api_versions::unsupported(&context).unwrap_or_else(|refusal| Reply::Close(refusal.to_string()));
-                return Box::pin(std::future::ready(Started::Done(reply)));
-            }
-            return close(format!(
-                "{} version {version} is not served; ApiVersions names those that are",
-                api.key.name()
-            ));
+        if (api.advertised_min..=*api.versions.end()).contains(&version) {
+            return Ok((api, context));
         }
-        let started = (api.handler)(context);
-        Box::pin(
-            async move { started.await.unwrap_or_else(|refusal| Started::Done(Reply::Close(refusal.to_string()))) },
-        )
+        if api.key == ApiKey::ApiVersions {
+            return Err(api_versions::unsupported(&context).map_or_else(|refusal| close(&refusal), Started::Done));
+        }
+        let name = api.key.name();
+        Err(close(&format_args!("{name} version {version} is not served; ApiVersions names those that are")))
+    }
+}
+
+/// Starts a request once there is memory for what it may come to; its answer holds that until it is sent.
+async fn work(api: &'static Api, context: Rc<Context>) -> Result<Started, Refusal> {
+    let bytes = api.cost.of(&context)?;
+    let permit = context.node.work.acquire(api.lane(), bytes).await;
+    let permit = permit.map_err(|error| Refusal::TooMuchWork { api: api.key.name(), error })?;
+    Ok(match (api.handler)(context).await? {
+        Started::Done(reply) => Started::Done(keeping(reply, permit)),
+        Started::Later(reply, on_close) => {
+            Started::Later(Box::pin(async move { keeping(reply.await, permit) }), on_close)
+        }
+    })
+}
+
+fn keeping(reply: Reply, permit: Permit) -> Reply {
+    match reply {
+        Reply::Answer(mut answer) => {
+            answer.kept = Some(Box::new((answer.kept, permit)));
+            Reply::Answer(answer)
+        }
+        other => other,
     }
 }

@@ -11,11 +11,13 @@ use net::{OnClose, Reply, Started};
 use wire::ApiKey;
 
 use super::context::{Context, Refusal};
+use super::cost::{self, Cost, each};
 use super::{
     alter_configs, api_versions, create_partitions, create_topics, delete_records, delete_topics, describe_cluster,
     describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions, fetch, find_coordinator,
     init_producer_id, list_offsets, metadata, offset_for_leader_epoch, produce, reassignments,
 };
+use crate::work::Lane;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 
@@ -39,41 +41,85 @@ pub struct Api {
     /// The lowest version that ApiVersions names; below `versions` only for Produce.
     pub advertised_min: i16,
     pub class: Class,
+    /// What a request may come to on the heap.
+    pub cost: Cost,
     pub handler: Handler,
 }
 
-const fn serial(key: ApiKey, versions: RangeInclusive<i16>, handler: Handler) -> Api {
-    Api { key, advertised_min: *versions.start(), versions, class: Class::Serial, handler }
+impl Api {
+    /// Which requests it waits with.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        match self.key {
+            ApiKey::Produce => Lane::Produce,
+            ApiKey::Fetch => Lane::Fetch,
+            _ => Lane::Other,
+        }
+    }
 }
 
-/// Every API that is served, in the order of the keys.
+const fn serial(key: ApiKey, versions: RangeInclusive<i16>, cost: Cost, handler: Handler) -> Api {
+    Api { key, advertised_min: *versions.start(), versions, class: Class::Serial, cost, handler }
+}
+
+/// Every API that is served, in the order of the keys; with what its requests may come to for each of their bytes.
 pub const TABLE: &[Api] = &[
     // librdkafka takes a broker for one without message format 2 unless version 2 is named (KAFKA-18659); versions 0 to 2 are
     // answered with UNSUPPORTED_VERSION.
-    Api { key: ApiKey::Produce, versions: 3..=13, advertised_min: 0, class: Class::Pipelined, handler: produce::start },
-    serial(ApiKey::Fetch, 4..=17, |context| later(OnClose::Drop, fetch::handle(context))),
-    serial(ApiKey::ListOffsets, 1..=10, |context| later(OnClose::Drop, list_offsets::handle(context))),
-    serial(ApiKey::Metadata, 0..=13, |context| later(OnClose::Finish, metadata::handle(context))),
-    serial(ApiKey::FindCoordinator, 0..=6, |context| now(find_coordinator::handle(&context))),
-    serial(ApiKey::ApiVersions, 0..=4, |context| now(api_versions::handle(&context))),
-    serial(ApiKey::CreateTopics, 2..=7, |context| later(OnClose::Finish, create_topics::handle(context))),
-    serial(ApiKey::DeleteTopics, 1..=6, |context| later(OnClose::Finish, delete_topics::handle(context))),
-    serial(ApiKey::DeleteRecords, 0..=2, |context| later(OnClose::Finish, delete_records::handle(context))),
-    serial(ApiKey::InitProducerId, 0..=5, |context| later(OnClose::Drop, init_producer_id::handle(context))),
-    serial(ApiKey::OffsetForLeaderEpoch, 2..=4, |context| {
+    Api {
+        key: ApiKey::Produce,
+        versions: 3..=13,
+        advertised_min: 0,
+        class: Class::Pipelined,
+        cost: each(0).and(cost::produce),
+        handler: produce::start,
+    },
+    // 60 bytes for each partition of four that is to leave the session.
+    serial(ApiKey::Fetch, 4..=17, each(20).and(cost::fetch), |context| later(OnClose::Drop, fetch::handle(context))),
+    serial(ApiKey::ListOffsets, 1..=10, each(40), |context| later(OnClose::Drop, list_offsets::handle(context))),
+    serial(ApiKey::Metadata, 0..=13, each(48).and(cost::metadata), |context| {
+        later(OnClose::Finish, metadata::handle(context))
+    }),
+    // A key of one byte is answered with a sentence.
+    serial(ApiKey::FindCoordinator, 0..=6, each(300), |context| now(find_coordinator::handle(&context))),
+    serial(ApiKey::ApiVersions, 0..=4, each(1), |context| now(api_versions::handle(&context))),
+    // Settings and assignments are copied on their way through the controller.
+    serial(ApiKey::CreateTopics, 2..=7, each(110).and(cost::create_topics), |context| {
+        later(OnClose::Finish, create_topics::handle(context))
+    }),
+    // A name of two bytes is answered with a sentence.
+    serial(ApiKey::DeleteTopics, 1..=6, each(160), |context| later(OnClose::Finish, delete_topics::handle(context))),
+    serial(ApiKey::DeleteRecords, 0..=2, each(40), |context| later(OnClose::Finish, delete_records::handle(context))),
+    serial(ApiKey::InitProducerId, 0..=5, each(1), |context| later(OnClose::Drop, init_producer_id::handle(context))),
+    serial(ApiKey::OffsetForLeaderEpoch, 2..=4, each(64), |context| {
         later(OnClose::Drop, offset_for_leader_epoch::handle(context))
     }),
-    serial(ApiKey::DescribeConfigs, 1..=4, |context| now(describe_configs::handle(&context))),
-    serial(ApiKey::AlterConfigs, 0..=2, |context| later(OnClose::Finish, alter_configs::replace(context))),
-    serial(ApiKey::DescribeLogDirs, 1..=5, |context| later(OnClose::Drop, describe_log_dirs::handle(context))),
-    serial(ApiKey::CreatePartitions, 0..=3, |context| later(OnClose::Finish, create_partitions::handle(context))),
-    serial(ApiKey::ElectLeaders, 0..=2, |context| now(reassignments::elect(&context))),
-    serial(ApiKey::IncrementalAlterConfigs, 0..=1, |context| later(OnClose::Finish, alter_configs::change(context))),
-    serial(ApiKey::ListPartitionReassignments, 0..=0, |context| now(reassignments::list(&context))),
-    serial(ApiKey::DescribeCluster, 0..=2, |context| now(describe_cluster::handle(&context))),
-    serial(ApiKey::DescribeProducers, 0..=0, |context| later(OnClose::Drop, describe_producers::handle(context))),
-    serial(ApiKey::ListConfigResources, 0..=1, |context| now(describe_configs::list(&context))),
-    serial(ApiKey::DescribeTopicPartitions, 0..=0, |context| now(describe_topic_partitions::handle(&context))),
+    // A resource of four bytes is answered with a sentence.
+    serial(ApiKey::DescribeConfigs, 1..=4, each(150).and(cost::describe_configs), |context| {
+        now(describe_configs::handle(&context))
+    }),
+    serial(ApiKey::AlterConfigs, 0..=2, each(120), |context| later(OnClose::Finish, alter_configs::replace(context))),
+    serial(ApiKey::DescribeLogDirs, 1..=5, each(24).and(cost::describe_log_dirs), |context| {
+        later(OnClose::Drop, describe_log_dirs::handle(context))
+    }),
+    serial(ApiKey::CreatePartitions, 0..=3, each(80), |context| {
+        later(OnClose::Finish, create_partitions::handle(context))
+    }),
+    serial(ApiKey::ElectLeaders, 0..=2, each(60), |context| now(reassignments::elect(&context))),
+    serial(ApiKey::IncrementalAlterConfigs, 0..=1, each(120), |context| {
+        later(OnClose::Finish, alter_configs::change(context))
+    }),
+    serial(ApiKey::ListPartitionReassignments, 0..=0, each(1), |context| now(reassignments::list(&context))),
+    serial(ApiKey::DescribeCluster, 0..=2, each(1), |context| now(describe_cluster::handle(&context))),
+    serial(ApiKey::DescribeProducers, 0..=0, each(100).and(cost::describe_producers), |context| {
+        later(OnClose::Drop, describe_producers::handle(context))
+    }),
+    serial(ApiKey::ListConfigResources, 0..=1, each(4).and(cost::list_config_resources), |context| {
+        now(describe_configs::list(&context))
+    }),
+    serial(ApiKey::DescribeTopicPartitions, 0..=0, each(90).and(cost::describe_topic_partitions), |context| {
+        now(describe_topic_partitions::handle(&context))
+    }),
 ];
 
 /// The line of a key, and where in the table it stands.

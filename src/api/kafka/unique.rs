@@ -1,6 +1,6 @@
 //! Requests that may name a topic only once: one that is named again is refused, once, and not looked at.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use wire::ErrorCode;
 
@@ -32,10 +32,11 @@ impl<'n> Named<'n> {
     pub fn outcomes<T>(&self, done: Vec<Result<T, AdminError>>) -> Vec<(&'n str, Result<T, AdminError>)> {
         let mut done = done.into_iter();
         let mut outcomes: Vec<(&str, Result<T, AdminError>)> = Vec::new();
+        let mut told = HashSet::new();
         for &name in &self.names {
             if self.is_unique(name) {
                 outcomes.extend(done.next().map(|done| (name, done)));
-            } else if !outcomes.iter().any(|(known, _)| *known == name) {
+            } else if told.insert(name) {
                 outcomes.push((name, Err(AdminError::new(ErrorCode::InvalidRequest, "Duplicate topic name."))));
             }
         }
