@@ -8,8 +8,6 @@ use e2e::runner::{client, on_shard};
 use shard::Task;
 
 const MEMORY_BYTES: u64 = 256 << 20;
-/// Beyond the setting: the program, its threads' stacks, the allocator, and what is kept for each partition and connection.
-const BESIDE_BYTES_MAX: u64 = 96 << 20;
 /// What one idle partition may hold.
 const PARTITION_BYTES_MAX: u64 = 16 << 10;
 const PARTITIONS: i32 = 1000;
@@ -51,7 +49,7 @@ fn memory_stays_within_its_setting() {
         load.until(60, "records are acknowledged", |ledger| ledger.acknowledged() >= 2 * half).await;
         let most = resident("VmHWM");
         println!("resident at most: {} MiB under load, where memory-bytes is {} MiB", most >> 20, MEMORY_BYTES >> 20);
-        assert!(most <= MEMORY_BYTES + BESIDE_BYTES_MAX);
+        assert!(most <= MEMORY_BYTES);
         load.set_open(false);
         load.until(60, "every record is acknowledged", Ledger::is_settled).await;
         tasks.into_iter().for_each(Task::cancel);
