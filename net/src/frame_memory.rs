@@ -106,10 +106,12 @@ impl FrameMemory {
 
     /// A buffer for all of a frame that has filled its first one.
     pub(crate) async fn whole(&self, len: usize) -> Option<Step> {
-        let line = match len {
-            ..=SMALL_CLAIM_BYTES_MAX => &self.small_claims,
-            ..=SHORT_BYTES_MAX => &self.claims,
-            _ => &self.turns,
+        let line = if len > SHORT_BYTES_MAX {
+            &self.turns
+        } else if len > SMALL_CLAIM_BYTES_MAX {
+            &self.claims
+        } else {
+            &self.small_claims
         };
         self.step(line, len).await
     }

@@ -59,9 +59,15 @@ fn held<T>(stop: &AtomicBool, held: T) {
 const ATTACKS: &[(&str, Attack)] = &[
     ("random bytes and lengths", |kafka, stop| again(stop, || attacks::bytes_and_lengths(kafka, &mut Random::new(1)))),
     ("every API, hostile arrays", |kafka, stop| {
-        again(stop, || drop(attacks::every_api(kafka, &mut Random::new(2))));
+        again(stop, || {
+            attacks::every_api(kafka, &mut Random::new(2));
+        });
     }),
-    ("greedy requests, answers not read", |kafka, stop| again(stop, || drop(attacks::greedy(kafka, &[40 << 10, 200 << 10])))),
+    ("greedy requests, answers not read", |kafka, stop| {
+        again(stop, || {
+            attacks::greedy(kafka, &[40 << 10, 200 << 10]);
+        });
+    }),
     ("2,000 half frames", |kafka, stop| held(stop, attacks::half_frames(kafka, 2000))),
     ("500 slow senders", |kafka, stop| again(stop, || attacks::slow_senders(kafka, 500))),
     ("200 slow readers", |kafka, stop| held(stop, attacks::slow_readers(kafka, 200))),
@@ -130,7 +136,12 @@ fn main() -> io::Result<()> {
         table.row([(*name).into(), number(middle(&quiet)), number(middle(&under)), number(ratio)]);
     }
     table.print();
-    println!("# {} shards, {} rounds each; the worst ratio is {}", arguments.broker.shards, arguments.rounds, number(worst));
+    println!(
+        "# {} shards, {} rounds each; the worst ratio is {}",
+        arguments.broker.shards,
+        arguments.rounds,
+        number(worst)
+    );
     broker.server.stop()?;
     std::process::exit(i32::from(worst > RATIO_MAX));
 }

@@ -29,7 +29,10 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
                 let log = found.map(|found| LogId { topic_id: found.id, partition });
                 known.push(match log {
                     None => Err(unknown(topic.name)),
-                    Some(log) if seen.insert(log) => Ok(logs.push(log)),
+                    Some(log) if seen.insert(log) => {
+                        logs.push(log);
+                        Ok(())
+                    }
                     Some(_) => Err(ErrorCode::InvalidRequest),
                 });
             }

@@ -7,7 +7,7 @@ use wire::ApiKey;
 use wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use wire::{Decoder, Message, ResponseHeader};
 
-use super::bodies::{self, Whole};
+use super::bodies;
 use super::peer::{Outcome, Peer, framed, request, side_by_side, thread};
 
 /// Peers at once, where each has a thread.
@@ -81,7 +81,7 @@ fn served(kafka: &str) -> Vec<(i16, std::ops::RangeInclusive<i16>)> {
 pub fn greedy(kafka: &str, lengths: &[usize]) -> usize {
     let mut answered = 0;
     for &length in lengths {
-        for Whole { name, frame } in bodies::greedy(length) {
+        for frame in bodies::greedy(length) {
             // Those that never read: their answers stay where they are until the broker has enough of it.
             let silent: Vec<Peer> = (0..THREADS)
                 .map(|_| {
@@ -92,9 +92,7 @@ pub fn greedy(kafka: &str, lengths: &[usize]) -> usize {
                 .collect();
             let mut peer = Peer::connect(kafka);
             peer.send(&frame);
-            let outcome = peer.outcome();
-            answered += usize::from(outcome != Outcome::Closed);
-            println!("  {name} of {} bytes: {outcome:?}", frame.len());
+            answered += usize::from(peer.outcome() != Outcome::Closed);
             drop(silent);
         }
     }

@@ -57,20 +57,14 @@ pub fn random_bytes(random: &mut Random, length_max: u64) -> Vec<u8> {
     (0..length).map(|_| random.next_u64() as u8).collect()
 }
 
-/// A request that is what it claims to be.
-pub struct Whole {
-    pub name: &'static str,
-    pub frame: Vec<u8>,
-}
-
-fn whole<'a, R: Request<'a>>(version: i16, request: &R) -> Whole {
-    let frame = encode_request(version, 7, None, request, Vec::new()).expect("it can be sent").into_structure();
-    Whole { name: R::NAME, frame }
+/// A request that is what it claims to be, as a frame.
+fn whole<'a, R: Request<'a>>(version: i16, request: &R) -> Vec<u8> {
+    encode_request(version, 7, None, request, Vec::new()).expect("it can be sent").into_structure()
 }
 
 /// Requests of about `bytes` that come to the most memory for each of their bytes: the shortest elements, as many as fit; names that are all
 /// different where naming something twice is cheaper for the broker.
-pub fn greedy(bytes: usize) -> Vec<Whole> {
+pub fn greedy(bytes: usize) -> Vec<Vec<u8>> {
     let indexes: Vec<PartitionIndex> = vec![PartitionIndex(0); bytes / 4];
     let names: Vec<String> = (0..bytes / 8).map(|number| format!("{number:06}")).collect();
     let mut requests = about_topics(&names);
@@ -80,7 +74,7 @@ pub fn greedy(bytes: usize) -> Vec<Whole> {
     requests
 }
 
-fn about_topics(names: &[String]) -> Vec<Whole> {
+fn about_topics(names: &[String]) -> Vec<Vec<u8>> {
     let strs = || names.iter().map(String::as_str);
     let empty = vec![""; names.len() * 3];
     let metadata = |names: Vec<&str>, version, create| {
@@ -131,7 +125,7 @@ fn about_topics(names: &[String]) -> Vec<Whole> {
     ]
 }
 
-fn about_partitions(bytes: usize, indexes: &[PartitionIndex]) -> Vec<Whole> {
+fn about_partitions(bytes: usize, indexes: &[PartitionIndex]) -> Vec<Vec<u8>> {
     let topic = super::TOPIC;
     let list = vec![ListOffsetsPartition { timestamp: -1, ..Default::default() }; bytes / 12];
     let epochs =
@@ -199,7 +193,7 @@ fn about_partitions(bytes: usize, indexes: &[PartitionIndex]) -> Vec<Whole> {
     ]
 }
 
-fn about_settings(bytes: usize) -> Vec<Whole> {
+fn about_settings(bytes: usize) -> Vec<Vec<u8>> {
     let numbers: Vec<String> = (0..bytes / 8).map(|number| number.to_string()).collect();
     let resources: Vec<_> = numbers
         .iter()
@@ -232,7 +226,7 @@ fn about_settings(bytes: usize) -> Vec<Whole> {
 }
 
 /// One long name and as many partitions as fit, in a fetch session; and the same without waiting for records.
-fn with_long_names(bytes: usize) -> Vec<Whole> {
+fn with_long_names(bytes: usize) -> Vec<Vec<u8>> {
     let name = "n".repeat(wire::STRING_BYTES_MAX.min(bytes / 2));
     let mut partitions = vec![FetchPartition { partition_max_bytes: 1 << 20, ..Default::default() }; bytes / 2 / 24];
     // All different: a session keeps each once.
@@ -264,10 +258,10 @@ pub fn fetch_all() -> Vec<u8> {
         topics: vec![FetchTopic { topic: super::TOPIC, partitions: partitions.into(), ..Default::default() }].into(),
         ..Default::default()
     };
-    whole(12, &request).frame
+    whole(12, &request)
 }
 
-/// What every client asks first; `true` for all topics and not what is served.
+/// Every topic there is.
 pub fn metadata_of_all() -> Vec<u8> {
-    whole(9, &MetadataRequest { topics: None, ..MetadataRequest::default() }).frame
+    whole(9, &MetadataRequest { topics: None, ..MetadataRequest::default() })
 }
