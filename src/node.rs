@@ -91,7 +91,7 @@ impl Node {
         let accounts = Accounts::new(&shard);
         let frame_memory = FrameMemory::new(&shard);
         let answer_memory = AnswerMemory::new(config.answer_bytes_of_shard(mesh.shards()));
-        let record_jobs = RecordJobs::new(&shard, config.batch_bytes_max());
+        let record_jobs = RecordJobs::new(&shard, &config);
         let session_bounds =
             SessionBounds { sessions_max: config.fetch_sessions_max, partitions_max: heap.session_partitions_max };
         let fetch_sessions = FetchSessions::new(shard.id(), session_bounds);

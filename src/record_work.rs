@@ -4,7 +4,7 @@
 //! Owner: the shard of the connection, within the first stage of a Produce, so that the connection's next request waits behind it.
 //! Short work is done in place; what is long (more than 64 KiB of records, or a slow level of a codec) goes to the helper thread,
 //! which the shards share. Bounds: [`JOBS_MAX`] batches of a shard are with the helper or just back from it, the others wait in line; the
-//! helper expands one batch at a time, to [`RECORDS_BYTES_MAX`]; rebuilt batches have a part of the shard's memory, which waits for
+//! helper expands one batch at a time, to [`NodeConfig::expanded_bytes_max`]; rebuilt batches have a part of the shard's memory, which waits for
 //! nothing but the log. A batch takes of that part once, before or after its work, and holds none of it while it waits for more.
 
 use record::{
@@ -14,14 +14,12 @@ use record::{
 use shard::sync::Semaphore;
 use shard::{Arena, Shard, Slice};
 
-use crate::config::TopicConfig;
+use crate::config::{NodeConfig, TopicConfig};
 use crate::node::Node;
 
 /// Up to so many bytes of records, both as sent and expanded, are worked on in place: a millisecond or two when gzip compresses them, a
 /// fraction of one with any other codec.
 const INLINE_BYTES_MAX: usize = 64 << 10;
-/// The most bytes that the records of one batch may expand to where they must be looked at.
-const RECORDS_BYTES_MAX: usize = 64 << 20;
 /// One batch is worked on while the next one waits at hand: more would not be done sooner and would hold memory.
 const JOBS_MAX: usize = 2;
 /// Room for whatever the codecs make of [`INLINE_BYTES_MAX`] of records, and a header.
@@ -36,16 +34,21 @@ pub struct RecordJobs {
     rebuilt: Arena,
     /// What always fits into the memory, and into a log.
     batch_bytes_max: usize,
+    expanded_bytes_max: usize,
 }
 
 impl RecordJobs {
-    /// `batch_bytes_max`: the largest batch that a log takes.
     #[must_use]
-    pub fn new(shard: &Shard, batch_bytes_max: usize) -> Self {
+    pub fn new(shard: &Shard, config: &NodeConfig) -> Self {
         let rebuilt = shard.arena().part(shard.arena().usage().limit_bytes / MEMORY_SHARE);
         // Memory is given out in powers of two: the largest below the bound can always be had in the end.
         let fits_bytes_max = rebuilt.usage().limit_bytes.checked_ilog2().map_or(0, |log| 1 << log);
-        Self { with_helper: Semaphore::new(JOBS_MAX), rebuilt, batch_bytes_max: batch_bytes_max.min(fits_bytes_max) }
+        Self {
+            with_helper: Semaphore::new(JOBS_MAX),
+            rebuilt,
+            batch_bytes_max: config.batch_bytes_max().min(fits_bytes_max),
+            expanded_bytes_max: config.expanded_bytes_max(),
+        }
     }
 }
 
@@ -112,7 +115,8 @@ impl RecordWork {
         // Held until what comes back is in memory that is counted.
         let _permit = jobs.with_helper.acquire(1).await.expect("nobody closes it");
         let sent = batch.export();
-        let worked = node.shard.offload(move || self.work(&sent, RECORDS_BYTES_MAX)).await;
+        let expanded_bytes_max = jobs.expanded_bytes_max;
+        let worked = node.shard.offload(move || self.work(&sent, expanded_bytes_max)).await;
         let Some(rebuilt) = worked? else { return Ok(batch) };
         // The batch itself is held meanwhile: its memory is of another part, which waits for this one and not the other way round.
         let mut memory = jobs.rebuilt.alloc_wait(rebuilt.len()).await;

@@ -193,6 +193,14 @@ impl NodeConfig {
         (bytes / BLOCK).max(1) * BLOCK
     }
 
+    /// The most bytes that the records of one batch may expand to where they must be looked at. The helper thread of the process has them,
+    /// and as much again while they grow, on the heap: a sixteenth of all memory, where 64 MiB is more.
+    #[must_use]
+    pub fn expanded_bytes_max(&self) -> usize {
+        const MOST: u64 = 64 << 20;
+        usize::try_from((self.memory_bytes / 16).min(MOST)).unwrap_or(usize::MAX)
+    }
+
     /// The largest batch that a log takes, whatever its topic's `max.message.bytes`.
     #[must_use]
     pub fn batch_bytes_max(&self) -> usize {
