@@ -27,6 +27,9 @@ use crate::observe::Life;
 
 /// How long connections may take to end before the stores are closed without them.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+/// How long an address may be in use: the kernel takes the sockets of a ring down some time after the process that was killed is gone.
+const IN_USE_LIMIT: Duration = Duration::from_secs(3);
+const IN_USE_RETRY: Duration = Duration::from_millis(20);
 
 /// Why a node does not start, with the remedy where there is one.
 #[derive(Debug)]
@@ -185,7 +188,16 @@ async fn open_http(shard: &Shard, config: &NodeConfig, life: &Rc<Life>) -> Resul
 async fn listen_on(shard: &Shard, option: &str, addr: &str) -> Result<Listener, BootError> {
     let addr: SocketAddr =
         addr.parse().map_err(|_| BootError(format!("{option} {addr} is not IP:PORT, as in 127.0.0.1:9092")))?;
-    shard.listen(addr).await.map_err(|error| {
+    let give_up = shard.now() + IN_USE_LIMIT;
+    let listening = loop {
+        match shard.listen(addr).await {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && shard.now() < give_up => {
+                shard.sleep(IN_USE_RETRY).await;
+            }
+            outcome => break outcome,
+        }
+    };
+    listening.map_err(|error| {
         failed(
             &format!("can't listen on {addr}"),
             &format!("{error}; is another broker running? choose another {option}"),

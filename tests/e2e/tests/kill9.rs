@@ -124,9 +124,10 @@ impl Rounds {
         let target = self.load.ledger.borrow().acknowledged() + more + self.random.below(more);
         self.load.until(60, "records are acknowledged", |ledger| ledger.acknowledged() >= target).await;
 
-        self.churn.kill();
         let broker = self.broker.take().expect("one runs");
         self.shard.offload(move || broker.kill()).await;
+        // Counted once it is dead: what began before may have been carried out unanswered, what begins now can't.
+        self.churn.kill();
         transient.into_iter().for_each(Task::cancel);
         let turn = usize::try_from(round).expect("few rounds") % SHARDS.len();
         self.launch = self.launch.shards(SHARDS[turn]);
