@@ -105,6 +105,7 @@ fn well_behaved() -> LoadOptions {
         batch_bytes: 16_000,
         batches: 1,
         connections: 2,
+        rate: None,
         in_flight: 1,
         produce_version: 9,
         client_threads: 1,

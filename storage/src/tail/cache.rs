@@ -6,8 +6,8 @@ use std::rc::{Rc, Weak};
 
 use shard::{AppendBuf, Arena};
 
-use super::NoMemory;
 use super::chunks::Inner;
+use super::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, NoMemory};
 
 /// What all tails of a shard may hold together, and the order in which they give it up.
 #[derive(Clone)]
@@ -18,6 +18,8 @@ pub struct TailCache {
 
 struct CacheState {
     bytes: usize,
+    /// How many tails share the memory.
+    tails: usize,
     bytes_limit: usize,
     /// Destaged chunks, oldest first, by the address they begin at; an entry whose chunk is gone finds nothing.
     queue: VecDeque<(Weak<RefCell<Inner>>, u64)>,
@@ -26,12 +28,15 @@ struct CacheState {
 }
 
 const QUEUE_LIMIT_MIN: usize = 1024;
+/// Chunks of one tail: the one that is filled, those that are destaged, and one to spare.
+const CHUNKS_EACH: usize = 4;
 
 impl TailCache {
     /// `bytes_limit` is what remains in memory when destage keeps up; what is not destaged is never dropped.
     #[must_use]
     pub fn new(arena: Arena, bytes_limit: usize) -> Self {
-        let state = CacheState { bytes: 0, bytes_limit, queue: VecDeque::new(), queue_limit: QUEUE_LIMIT_MIN };
+        let state =
+            CacheState { bytes: 0, tails: 0, bytes_limit, queue: VecDeque::new(), queue_limit: QUEUE_LIMIT_MIN };
         Self { state: Rc::new(RefCell::new(state)), arena }
     }
 
@@ -49,6 +54,20 @@ impl TailCache {
     #[must_use]
     pub fn bytes_limit(&self) -> usize {
         self.state.borrow().bytes_limit
+    }
+
+    /// One tail more, or one less.
+    pub(super) fn note_tails(&self, change: isize) {
+        let mut state = self.state.borrow_mut();
+        state.tails = state.tails.checked_add_signed(change).expect("a tail ends once");
+    }
+
+    /// How large a chunk may be that is not filled yet: so that every tail may have [`CHUNKS_EACH`]. Ten thousand tails that take a record
+    /// now and then would otherwise fill the memory with room that none of the others can have.
+    pub(super) fn chunk_bytes_max(&self) -> usize {
+        let state = self.state.borrow();
+        let share = state.bytes_limit / (CHUNKS_EACH * state.tails.max(1));
+        share.checked_ilog2().map_or(0, |log| 1 << log).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX)
     }
 
     #[cfg(test)]

@@ -111,6 +111,7 @@ impl Tail {
     /// When `prefix` is not that block's content by its length.
     pub fn new(cache: &TailCache, place: SegmentPosition, prefix: &[u8], end_offset: Offset) -> Result<Self, NoMemory> {
         let tail = Self { inner: Rc::new(RefCell::new(Inner::new())), cache: cache.clone() };
+        cache.note_tails(1);
         tail.reset(place, prefix, end_offset)?;
         Ok(tail)
     }
@@ -149,6 +150,7 @@ impl Tail {
             if missing == 0 {
                 break;
             }
+            let least = least.min(self.cache.chunk_bytes_max());
             let fitting = missing.next_power_of_two().clamp(least, CHUNK_BYTES_MAX);
             match self.cache.alloc(fitting) {
                 Ok(buf) => fresh.push(buf),
@@ -300,6 +302,7 @@ impl Tail {
 
 impl Drop for Tail {
     fn drop(&mut self) {
+        self.cache.note_tails(-1);
         self.cache.released(self.memory_bytes());
     }
 }

@@ -374,3 +374,22 @@ fn goes_on_in_the_middle_of_a_block() {
     assert_eq!(model.files[&0][4096..5100], model.segment(0)[4096..]);
     model.check_read(&tail, 7, &limits(1 << 20, 100));
 }
+
+#[test]
+fn many_logs_share_the_memory_however_little_each_takes() {
+    const TAILS: usize = 100;
+    const EACH_BYTES: usize = 13 << 10;
+    // Twice what is appended: too little where each chunk is twice the one before.
+    let cache = TailCache::new(Arena::new(2 * TAILS * EACH_BYTES), 2 * TAILS * EACH_BYTES);
+    let mut tails: Vec<_> = (0..TAILS).map(|_| (empty_tail(&cache), Model::new())).collect();
+    for _ in 0..EACH_BYTES / 1024 {
+        tails.iter_mut().for_each(|(tail, model)| model.append(tail, 1, 900));
+    }
+    assert!(tails.iter().all(|(tail, _)| tail.memory_bytes() < EACH_BYTES + 2 * CHUNK_BYTES_MIN));
+    // Fewer tails have larger chunks again.
+    let (few, many) = (tails.split_off(TAILS - 2), cache.chunk_bytes_max());
+    drop(tails);
+    assert!(many == CHUNK_BYTES_MIN && cache.chunk_bytes_max() == CHUNK_BYTES_MAX);
+    drop(few);
+    assert_eq!(cache.bytes(), 0);
+}
