@@ -112,6 +112,12 @@ pub fn pin_to(cpu: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Gives the calling thread what the others leave of the cores: for a client that stands for other machines.
+pub fn yield_to_others() {
+    // SAFETY: it changes a number of the calling thread's; a refusal leaves that as it was.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid().unsigned_abs(), 19) };
+}
+
 /// Allows as many open files as the hard limit does.
 pub fn raise_open_files() {
     // SAFETY: both calls get a valid place; a refusal leaves the limit as it was, and opening says so then.

@@ -17,9 +17,9 @@ use base::Random;
 use benches::broker::{Broker, BrokerOptions};
 use benches::files::Scratch;
 use benches::load::{self, LoadOptions, Target, Until};
-use benches::machine;
 use benches::stats::median;
 use benches::table::{Table, number};
+use benches::{machine, process};
 use clap::Parser;
 
 /// Where the attacks look for records, apart from where the client that behaves writes.
@@ -57,6 +57,8 @@ fn held<T>(stop: &AtomicBool, held: T) {
 }
 
 const ATTACKS: &[(&str, Attack)] = &[
+    // What the machine does to the client's p99 when somebody else uses a core, without a word to the broker: the others include it.
+    ("nothing but a busy thread", |_, stop| again(stop, || std::hint::black_box(0..1000).for_each(drop))),
     ("random bytes and lengths", |kafka, stop| again(stop, || attacks::bytes_and_lengths(kafka, &mut Random::new(1)))),
     ("every API, hostile arrays", |kafka, stop| {
         again(stop, || {
@@ -87,7 +89,10 @@ impl Round<'_> {
         let stop = Arc::new(AtomicBool::new(false));
         let attacker = attack.map(|attack| {
             let (kafka, stop) = (self.broker.kafka.to_string(), stop.clone());
-            std::thread::spawn(move || attack(&kafka, &stop))
+            std::thread::spawn(move || {
+                process::yield_to_others();
+                attack(&kafka, &stop);
+            })
         });
         let report = load::run(self.broker.kafka, Target::Kafka, &self.load, self.until, None);
         stop.store(true, Ordering::Relaxed);
