@@ -7,6 +7,8 @@ mod keys;
 mod node;
 pub mod policy;
 mod topic;
+#[cfg(test)]
+mod topic_tests;
 
 pub use advertised::{AdvertisedError, Endpoint, endpoint};
 pub use describe::{ConfigSource, DescribedSetting, Synonym, describe_broker, describe_topic};

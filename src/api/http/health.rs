@@ -8,7 +8,7 @@ use std::time::Duration;
 use base::ShardId;
 use net::http::{Answer, StatusCode};
 
-use super::routes::text;
+use super::answer::text;
 use crate::message::Message;
 use crate::node::Node;
 use crate::observe::{Life, Phase};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use net::http::{Answer, StatusCode};
 
-use super::routes::{text, typed};
+use super::answer::{text, typed};
 use crate::message::Message;
 use crate::observe::{Life, join, of_process, of_shard};
 

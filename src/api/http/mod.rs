@@ -3,6 +3,7 @@
 //! Owner: each shard serves the connections passed to it; shard 0 serves all of them until the node takes requests, so that a start that
 //! takes long can be watched.
 
+mod answer;
 mod connections;
 mod health;
 mod metrics;

@@ -4,8 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use net::http::{Answer, Bytes, Full, Incoming, Method, Request, Response, StatusCode, header};
+use net::http::{Answer, Incoming, Method, Request, StatusCode, header};
 
+use super::answer::text;
 use super::{health, metrics};
 use crate::observe::Life;
 
@@ -35,18 +36,4 @@ pub async fn answer(life: Rc<Life>, request: Request<Incoming>) -> Answer {
         return refused;
     }
     (route.handler)(life).await
-}
-
-/// A plain text.
-pub fn text(status: StatusCode, body: String) -> Answer {
-    typed(status, "text/plain; charset=utf-8", body)
-}
-
-/// A text of some kind.
-pub fn typed(status: StatusCode, content_type: &'static str, body: String) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(body)));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
-    answer.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
-    answer
 }
