@@ -112,10 +112,13 @@ pub fn pin_to(cpu: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Gives the calling thread what the others leave of the cores: for a client that stands for other machines.
+/// Gives the calling thread what the others leave of the cores (`SCHED_IDLE`): for a client that stands for other machines.
 pub fn yield_to_others() {
-    // SAFETY: it changes a number of the calling thread's; a refusal leaves that as it was.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, libc::gettid().unsigned_abs(), 19) };
+    // SAFETY: it changes the class of the calling thread, and reads a place of its size; a refusal leaves the class as it was.
+    unsafe {
+        let none = libc::sched_param { sched_priority: 0 };
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const none);
+    }
 }
 
 /// Allows as many open files as the hard limit does.

@@ -44,11 +44,13 @@ fn fill(broker: &Broker, round: usize) {
     assert!(tidemill(&["produce", name, "--bootstrap", &broker.kafka], records.as_bytes()).status.success());
 }
 
-/// A directory that a broker has filled and then left in good order.
+/// A directory that a broker has filled and then left in good order, and another has opened: so both copies of each manifest have records,
+/// however few checkpoints the first one made.
 fn filled(launch: &Launch) {
     let broker = launch.start();
     (0..2).for_each(|round| fill(&broker, round));
     assert!(broker.stop().success());
+    assert!(launch.start().stop().success());
 }
 
 /// Files below `dir` whose names end so, in order of their names.
