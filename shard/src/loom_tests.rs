@@ -187,8 +187,8 @@ fn no_wake_is_lost() {
         let mut seen = 0;
         let mut poll = || {
             gate.take_remote();
-            while let Some(cell) = gate.pop(Class::Normal) {
-                cell.begin_poll();
+            while let Some(woken) = gate.pop(Class::Normal) {
+                woken.cell.begin_poll();
                 seen = data.load(Ordering::Relaxed);
             }
         };
