@@ -330,7 +330,7 @@ async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (
 
 async fn tell_others(node: &Rc<Node>, message: impl Fn() -> Message) -> Result<(), BootError> {
     let mut replies = Vec::new();
-    for shard in (1..node.mesh.shards()).map(ShardId) {
+    for shard in node.others() {
         replies.push((shard, node.mesh.send_request(shard, message()).await));
     }
     let mut outcome = Ok(());

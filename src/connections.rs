@@ -13,7 +13,7 @@ use std::time::Duration;
 use base::{Counter, ShardId};
 use net::{Drain, Limits, Place, Shortage, Watch};
 use shard::sync::Event;
-use shard::{Class, Listener, Socket};
+use shard::{Class, Listener, Shard, Socket};
 
 use crate::api::http;
 use crate::api::kafka::KafkaService;
@@ -195,19 +195,25 @@ impl GivenOut {
     }
 }
 
-/// Accepts for ever, on shard 0.
+/// Accepts for ever, on the accepting shard.
 pub async fn accept(node: Rc<Node>, listener: Listener) {
     loop {
-        let (socket, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
+        let (socket, peer) = next_connection(&node.shard, &listener).await;
+        give_out(&node, Port::Kafka, socket, peer).await;
+    }
+}
+
+/// The next connection that can be accepted.
+pub async fn next_connection(shard: &Shard, listener: &Listener) -> (Socket, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
             Err(error) => {
                 // Out of descriptors or memory: what is closed in the meantime makes room.
-                tracing::warn!("a connection can't be accepted: {error}");
-                node.shard.sleep(ACCEPT_RETRY).await;
-                continue;
+                tracing::warn!(listener = %listener.local_addr(), "a connection can't be accepted: {error}");
+                shard.sleep(ACCEPT_RETRY).await;
             }
-        };
-        give_out(&node, Port::Kafka, socket, peer).await;
+        }
     }
 }
 

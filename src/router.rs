@@ -321,7 +321,7 @@ async fn gather<A>(
 /// The size of every log of this broker.
 pub async fn log_sizes(node: &Rc<Node>) -> HashMap<LogId, u64> {
     let mut replies = Vec::new();
-    for shard in (0..node.mesh.shards()).map(ShardId).filter(|shard| *shard != node.shard.id()) {
+    for shard in node.others() {
         replies.push(node.mesh.send_request(shard, Message::MeasureLogs).await);
     }
     let mut sizes: HashMap<LogId, u64> = partition::log_sizes(node).into_iter().collect();

@@ -2,32 +2,22 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 use shard::{Class, Listener, Shard, Socket};
 
 use super::routes;
-use crate::connections::{Connections, Counted, Port, give_out, take_back};
+use crate::connections::{Connections, Counted, Port, give_out, next_connection, take_back};
 use crate::observe::Life;
 
 /// Connections of the HTTP port over all shards.
 pub const CONNECTIONS_MAX: u32 = 256;
 /// Those that the accepting shard serves while there is no node yet.
 const EARLY_CONNECTIONS_MAX: usize = 16;
-/// The pause after a connection could not be accepted.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Accepts for ever, on the accepting shard: from before the node serves.
 pub async fn accept(shard: Shard, life: Rc<Life>, listener: Listener) {
     loop {
-        let (socket, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!("a connection to the HTTP port can't be accepted: {error}");
-                shard.sleep(ACCEPT_RETRY).await;
-                continue;
-            }
-        };
+        let (socket, peer) = next_connection(&shard, &listener).await;
         match life.node() {
             Some(node) => give_out(node, Port::Http, socket, peer).await,
             None if life.http_connections().open() < EARLY_CONNECTIONS_MAX => {
