@@ -16,7 +16,7 @@ use base::Instant;
 use shard::sync::{Permit, Semaphore};
 use shard::{Buf, Shard};
 
-use crate::watch::Shortage;
+use crate::progress::Shortage;
 
 /// Frames beyond it take turns.
 pub const SHORT_BYTES_MAX: usize = 1 << 20;

@@ -12,5 +12,5 @@ mod watch;
 pub use connection::{Answer, Connection, Drain, Limits, OnClose, Place, Reply, Service, Started, serve};
 pub use frame::{FrameError, FrameReader};
 pub use frame_memory::FrameMemory;
-pub use progress::{Moving, Progress};
-pub use watch::{Dismissal, Shortage, Watch};
+pub use progress::{Moving, Progress, Shortage};
+pub use watch::{Dismissal, Watch};

@@ -24,6 +24,15 @@ pub struct Moving {
     pub waits: bool,
 }
 
+/// What those who wait for memory need.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Shortage {
+    /// To come back before the next look; 0 when nobody waits.
+    pub bytes: usize,
+    /// Those that keep memory while they wait for more are among those that are waited for.
+    pub waiting_is_in_the_way: bool,
+}
+
 impl Progress {
     pub fn begin(&self, now: Instant, held_bytes: usize) {
         self.0.set(Some(Moving { since: now, moved_bytes: 0, held_bytes, waits: false }));

@@ -15,7 +15,7 @@ use base::Instant;
 use shard::{Shard, Socket};
 
 use crate::connection::Connection;
-use crate::progress::{Moving, Progress};
+use crate::progress::{Moving, Progress, Shortage};
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Idle connections are looked for less often: there may be thousands.
@@ -26,15 +26,6 @@ const GRACE: Duration = Duration::from_secs(1);
 const WAIT_GRACE: Duration = Duration::from_secs(5);
 /// What moves at least so fast is not slow.
 const BYTES_PER_SEC_MIN: usize = 1 << 20;
-
-/// What those who wait for memory need.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Shortage {
-    /// To come back before the next look; 0 when nobody waits.
-    pub bytes: usize,
-    /// Those that keep memory while they wait for more are among those that are waited for.
-    pub waiting_is_in_the_way: bool,
-}
 
 /// Why a connection was closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

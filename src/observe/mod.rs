@@ -12,5 +12,5 @@ mod shard_metrics;
 pub use exposition::{Exposition, join};
 pub use families::{FAMILIES, Family, Kind, Metric};
 pub use life::{Life, Phase};
-pub use requests::{RequestMeters, ns_since};
+pub use requests::RequestMeters;
 pub use shard_metrics::{of_process, of_shard};

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use base::{Counter, Histogram, Instant, Scale};
+use base::{Counter, Histogram, Scale};
 use wire::ErrorCode;
 
 use crate::api::kafka::TABLE;
@@ -75,10 +75,4 @@ impl Errors {
     pub fn counts(&self) -> Vec<(&'static str, u64)> {
         self.0.borrow().iter().map(|(error, count)| (error.name(), *count)).collect()
     }
-}
-
-/// Nanoseconds between two looks at the clock.
-#[must_use]
-pub fn ns_since(earlier: Instant, now: Instant) -> u64 {
-    u64::try_from(now.since(earlier).as_nanos()).unwrap_or(u64::MAX)
 }

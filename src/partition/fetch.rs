@@ -16,7 +16,6 @@ use wire::ErrorCode;
 use super::Partition;
 use crate::message::{FetchId, FetchTarget, FetchTask, Fetched};
 use crate::node::Node;
-use crate::observe::ns_since;
 
 /// The waiting fetches of this shard that may be called off by another.
 #[derive(Default)]
@@ -70,7 +69,7 @@ pub async fn fetch(node: &Rc<Node>, task: FetchTask) -> Vec<Fetched<Slice>> {
         drop(answers);
         let waiting = node.shard.now();
         wait_for_news(node, &task, &seen, &registered.cancelled).await;
-        node.request_meters.fetch_wait_ns.record(ns_since(waiting, node.shard.now()));
+        node.request_meters.fetch_wait_ns.record_since(waiting, node.shard.now());
         let over = registered.is_cancelled() || node.shard.now() >= task.deadline;
         answers = read_all(node, &task).await;
         if over || satisfied(&task, &answers) {
@@ -124,7 +123,7 @@ async fn read_all(node: &Node, task: &FetchTask) -> Vec<Fetched<Slice>> {
         left_bytes = left_bytes.saturating_sub(answer.bytes);
         answers.push(answer);
     }
-    node.request_meters.fetch_read_ns.record(ns_since(started, node.shard.now()));
+    node.request_meters.fetch_read_ns.record_since(started, node.shard.now());
     answers
 }
 

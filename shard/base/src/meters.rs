@@ -5,6 +5,8 @@
 
 use std::cell::Cell;
 
+use crate::Instant;
+
 /// A number that only grows.
 #[derive(Default, Debug)]
 pub struct Counter(Cell<u64>);
@@ -84,6 +86,11 @@ impl Histogram {
     pub fn record(&self, value: u64) {
         self.counts[self.scale.bucket(value)].add(1);
         self.sum.add(value);
+    }
+
+    /// Counts the nanoseconds from one look at the clock to a later one.
+    pub fn record_since(&self, earlier: Instant, now: Instant) {
+        self.record(u64::try_from(now.since(earlier).as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Every bounded bucket: its largest value, and how many values were at most that.

@@ -120,7 +120,7 @@ impl Executor {
     ) -> Instant {
         let Woken { cell, at } = ready.0;
         self.gate.set_now(started);
-        self.queue_delay[cell.class.index()].record(started.since(at).as_nanos() as u64);
+        self.queue_delay[cell.class.index()].record_since(at, started);
         cell.begin_poll();
         let taken = {
             let mut tasks = self.tasks.borrow_mut();

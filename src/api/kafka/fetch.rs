@@ -15,7 +15,6 @@ use super::context::{Context, Refusal};
 use super::fetch_session::{FetchOrder, Outcome, SessionRequest, TopicKey, Wanted};
 use crate::cluster::{Topic, View};
 use crate::message::{FetchTarget, Fetched};
-use crate::observe::ns_since;
 use crate::router::{self, FetchPlan};
 
 /// The first version whose topics are named by their ids.
@@ -61,7 +60,7 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
         .collect();
     let held = context.node.answer_memory.hold(fetched.iter().map(|fetched| fetched.bytes).sum());
     let (meters, now) = (&context.node.request_meters, context.node.shard.now());
-    meters.fetch_ns.record(ns_since(context.started, now));
+    meters.fetch_ns.record_since(context.started, now);
     fetched.iter().for_each(|fetched| meters.fetch_errors.note(fetched.error));
     let mut reply = answer(&context, &order, asked.read_committed, fetched)?;
     if let Reply::Answer(answer) = &mut reply {

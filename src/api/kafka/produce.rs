@@ -26,7 +26,6 @@ use crate::cluster::{Topic, View};
 use crate::config::TimestampType;
 use crate::message::{Acks, BatchTask, Produced};
 use crate::node::Node;
-use crate::observe::ns_since;
 use crate::record_work::RecordWork;
 use crate::router;
 
@@ -57,7 +56,7 @@ pub fn start(context: Rc<Context>) -> Boxed<Result<Started, Refusal>> {
         };
         let asker = context.asker();
         let checked_at = asker.node.shard.now();
-        asker.node.request_meters.produce_check_ns.record(ns_since(asker.started, checked_at));
+        asker.node.request_meters.produce_check_ns.record_since(asker.started, checked_at);
         let produced = if checked.work.is_empty() {
             append(&asker.node, acks, timeout, checked.tasks).await
         } else {
@@ -65,7 +64,7 @@ pub fn start(context: Rc<Context>) -> Boxed<Result<Started, Refusal>> {
         };
         drop(context);
         let placed = asker.node.shard.now();
-        asker.node.request_meters.produce_place_ns.record(ns_since(checked_at, placed));
+        asker.node.request_meters.produce_place_ns.record_since(checked_at, placed);
         let reply: Boxed<Reply> = Box::pin(async move {
             let outcomes = merge(plan, produced.await);
             count(&asker, placed, &outcomes);
@@ -222,8 +221,8 @@ fn merge(plan: Plan, produced: Vec<Produced>) -> Vec<TopicOutcome<Produced>> {
 /// For the metrics: how long it took, and what was refused.
 fn count(asker: &Asker, placed: Instant, outcomes: &[TopicOutcome<Produced>]) {
     let (meters, now) = (&asker.node.request_meters, asker.node.shard.now());
-    meters.produce_hold_ns.record(ns_since(placed, now));
-    meters.produce_ns.record(ns_since(asker.started, now));
+    meters.produce_hold_ns.record_since(placed, now);
+    meters.produce_ns.record_since(asker.started, now);
     for (_, produced) in outcomes.iter().flat_map(|topic| &topic.partitions) {
         meters.produce_errors.note(produced.error);
     }

@@ -83,7 +83,7 @@ pub(crate) async fn checkpoint(core: &Rc<StoreCore>) -> Result<(), CheckpointErr
         done => done,
     };
     match &done {
-        Ok(()) => core.meters.checkpoint_ns.record(core.shard.now().since(started).as_nanos() as u64),
+        Ok(()) => core.meters.checkpoint_ns.record_since(started, core.shard.now()),
         Err(_) => core.meters.checkpoints_failed.add(1),
     }
     done

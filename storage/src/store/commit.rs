@@ -161,7 +161,7 @@ async fn write(core: &StoreCore, commit: Commit, flushes: &FlushQueue) {
     if let Err(error) = file.write_at(place.offset, data, sync).await {
         core.shard.abort(&format!("journal file {} at {}: the write failed: {error}", place.file, place.offset));
     }
-    core.meters.commit_ns.record(core.shard.now().since(started).as_nanos() as u64);
+    core.meters.commit_ns.record_since(started, core.shard.now());
     core.meters.commit_bytes.record(bytes as u64);
     core.meters.commit_entries.add(entries);
     *core.commit_buffer.borrow_mut() = slice.into_buf().ok();
