@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -46,7 +47,7 @@ struct Arguments {
     read_depth: usize,
 }
 
-fn main() -> io::Result<()> {
+fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
     let begin = Instant::now();
     machine::print("behind", &arguments.broker.dir);
@@ -101,7 +102,7 @@ fn main() -> io::Result<()> {
         arguments.read_depth,
         begin.elapsed().as_secs_f64()
     );
-    std::process::exit(i32::from(disturbed / quiet > P99_RATIO_MAX || disturbed.is_nan()));
+    Ok(ExitCode::from(u8::from(disturbed / quiet > P99_RATIO_MAX || disturbed.is_nan())))
 }
 
 /// Produces while somebody reads; what both came to. The reader ends with the producers, or before.

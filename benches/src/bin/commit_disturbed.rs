@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -73,7 +74,7 @@ struct Place {
     over: Cell<bool>,
 }
 
-fn main() -> io::Result<()> {
+fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
     let begin = Instant::now();
     process::raise_open_files();
@@ -100,7 +101,7 @@ fn main() -> io::Result<()> {
     }
     let holds = report(&mut all);
     println!("# {:.0} s in all", begin.elapsed().as_secs_f64());
-    std::process::exit(i32::from(!holds));
+    Ok(ExitCode::from(u8::from(!holds)))
 }
 
 fn report(figures: &mut [Samples]) -> bool {

@@ -7,6 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use benches::broker::BrokerOptions;
@@ -72,7 +73,7 @@ impl Subject {
     }
 }
 
-fn main() -> io::Result<()> {
+fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
     let begin = Instant::now();
     machine::print("floor", &arguments.broker.dir);
@@ -101,7 +102,7 @@ fn main() -> io::Result<()> {
     report(&subjects, &mut trials);
     println!("# {} trials each, {:.0} s in all", arguments.trials, begin.elapsed().as_secs_f64());
     let holds = trials.get(3).is_none_or(|broker| verdict(&trials, broker));
-    std::process::exit(i32::from(!holds));
+    Ok(ExitCode::from(u8::from(!holds)))
 }
 
 fn trial(arguments: &Arguments, subject: Subject) -> io::Result<LoadReport> {

@@ -1,5 +1,9 @@
 //! What a client that behaves notices of peers that do not: the p99 of its Produce with each attack beside it, over its p99 in the quiet
 //! rounds of the same run. The attacks are those of the end-to-end test, each again and again for as long as a round takes.
+//!
+//! The attackers run on the cores that the broker and the client have. A thread of the lowest class that computes and says nothing to the
+//! broker already lengthens the p99 many times where there are two cores, so that is measured first: an attack holds the
+//! mark when it is within twice the quiet p99, or costs no more than twice what such a thread does.
 
 #[path = "../../../tests/e2e/tests/hostile/attacks.rs"]
 mod attacks;
@@ -9,6 +13,7 @@ mod bodies;
 mod peer;
 
 use std::io;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,7 +30,7 @@ use clap::Parser;
 /// Where the attacks look for records, apart from where the client that behaves writes.
 const TOPIC: &str = "t";
 const PARTITIONS: i32 = 4;
-/// The p99 under an attack is at most so many times the quiet one.
+/// The p99 under an attack is at most so many times the quiet one, or that beside a thread that only computes.
 const RATIO_MAX: f64 = 2.0;
 
 #[derive(Parser)]
@@ -39,6 +44,9 @@ struct Arguments {
     /// Rounds of each attack, each with a quiet one before it.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Only the attacks whose names have this in them.
+    #[arg(long, default_value = "")]
+    only: String,
 }
 
 /// An attack, again and again until it is told to stop.
@@ -56,9 +64,10 @@ fn held<T>(stop: &AtomicBool, held: T) {
     drop(held);
 }
 
+/// What the machine does to the client's p99 when somebody else uses a core, without a word to the broker: the attacks include it.
+const BUSY: &str = "nothing but a busy thread";
 const ATTACKS: &[(&str, Attack)] = &[
-    // What the machine does to the client's p99 when somebody else uses a core, without a word to the broker: the others include it.
-    ("nothing but a busy thread", |_, stop| again(stop, || std::hint::black_box(0..1000).for_each(drop))),
+    (BUSY, |_, stop| again(stop, || std::hint::black_box(0..1000).for_each(drop))),
     ("random bytes and lengths", |kafka, stop| again(stop, || attacks::bytes_and_lengths(kafka, &mut Random::new(1)))),
     ("every API, hostile arrays", |kafka, stop| {
         again(stop, || {
@@ -117,7 +126,7 @@ fn well_behaved() -> LoadOptions {
     }
 }
 
-fn main() -> io::Result<()> {
+fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
     machine::print("hostile", &arguments.broker.dir);
     let scratch = Scratch::new(&arguments.broker.dir, "hostile")?;
@@ -128,26 +137,26 @@ fn main() -> io::Result<()> {
     let duration = Duration::from_secs_f64(arguments.seconds);
     let until = Until::Elapsed { warm_up: Duration::from_millis(500), duration };
     let round = Round { broker: &broker, load, until };
-    let mut table = Table::new(&["attack", "quiet p99 ms", "p99 ms", "ratio"]);
-    let mut worst: f64 = 0.0;
-    for (name, attack) in ATTACKS {
+    let mut table = Table::new(&["attack", "quiet p99 ms", "p99 ms", "to quiet", "to a busy thread"]);
+    let (mut beside_busy, mut missed) = (f64::NAN, 0);
+    for (name, attack) in ATTACKS.iter().filter(|(name, _)| *name == BUSY || name.contains(&arguments.only)) {
         let (mut quiet, mut under) = (Vec::new(), Vec::new());
         for _ in 0..arguments.rounds {
             quiet.push(round.p99_ms(None)?);
             under.push(round.p99_ms(Some(*attack))?);
         }
         let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
-        let ratio = middle(&under) / middle(&quiet);
-        worst = worst.max(ratio);
-        table.row([(*name).into(), number(middle(&quiet)), number(middle(&under)), number(ratio)]);
+        let (quiet, under) = (middle(&quiet), middle(&under));
+        if *name == BUSY {
+            beside_busy = under;
+        }
+        let holds = under <= RATIO_MAX * quiet.max(beside_busy);
+        missed += i32::from(!holds);
+        let (to_quiet, to_busy) = (number(under / quiet), number(under / beside_busy));
+        table.row([(*name).into(), number(quiet), number(under), to_quiet, to_busy]);
     }
     table.print();
-    println!(
-        "# {} shards, {} rounds each; the worst ratio is {}",
-        arguments.broker.shards,
-        arguments.rounds,
-        number(worst)
-    );
+    println!("# {} shards, {} rounds each; {missed} attacks miss the mark", arguments.broker.shards, arguments.rounds);
     broker.server.stop()?;
-    std::process::exit(i32::from(worst > RATIO_MAX));
+    Ok(ExitCode::from(u8::from(missed > 0)))
 }

@@ -2,6 +2,7 @@
 //! a clean stop.
 
 use std::io;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use benches::broker::BrokerOptions;
@@ -20,7 +21,7 @@ struct Arguments {
     trials: usize,
 }
 
-fn main() -> io::Result<()> {
+fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
     let begin = Instant::now();
     machine::print("ready", &arguments.broker.dir);
@@ -50,5 +51,5 @@ fn main() -> io::Result<()> {
     let (shards, trials) = (arguments.broker.shards, arguments.trials);
     println!("# {shards} shards, {trials} trials, {:.0} s in all", begin.elapsed().as_secs_f64());
     let within_a_second = fresh.percentile_us(0.5).is_some_and(|us| us < 1e6);
-    std::process::exit(i32::from(!within_a_second));
+    Ok(ExitCode::from(u8::from(!within_a_second)))
 }

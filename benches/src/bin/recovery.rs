@@ -6,6 +6,7 @@
 
 use std::io;
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use benches::broker::{Broker, BrokerOptions};
@@ -42,7 +43,7 @@ struct Trial {
     cpu_ms: f64,
 }
 
-fn main() -> io::Result<()> {
+fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
     let begin = Instant::now();
     machine::print("recovery", &arguments.broker.dir);
@@ -78,7 +79,7 @@ fn main() -> io::Result<()> {
     );
     // A ratio that could not be taken is not one that holds.
     let holds = ratio <= TIME_RATIO_MAX;
-    std::process::exit(i32::from(!holds));
+    Ok(ExitCode::from(u8::from(!holds)))
 }
 
 /// Fills a broker, then kills it under load and starts it again. Also what it said about its last recovery.

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use benches::broker::{Broker, BrokerOptions};
@@ -38,7 +39,7 @@ struct Arguments {
     seconds: f64,
 }
 
-fn main() -> io::Result<()> {
+fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
     let begin = Instant::now();
     process::raise_open_files();
@@ -68,7 +69,7 @@ fn main() -> io::Result<()> {
     let holds = partition_bytes <= PARTITION_BYTES_MAX
         && connection_bytes <= CONNECTION_BYTES_MAX
         && unbatched >= arguments.records_per_s;
-    std::process::exit(i32::from(!holds));
+    Ok(ExitCode::from(u8::from(!holds)))
 }
 
 fn resident(broker: &Broker) -> f64 {
