@@ -17,6 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("client", &["base", "net", "shard", "wire", "record"]),
     ("replication", &["base", "record", "wire"]),
     ("tidemill", &["base", "shard", "record", "storage", "wire", "net", "client", "replication"]),
+    ("loadgen", &["base", "shard", "net", "wire", "record", "client"]),
     ("e2e", &["base", "client", "record", "shard", "wire"]),
     ("golden", &["base", "e2e", "record", "wire"]),
 ];

@@ -1,0 +1,1 @@
+//! Where a run takes place: the machine, its disk, the broker.

@@ -1,0 +1,21 @@
+//! The load generator: an open-loop benchmark for any broker that speaks the Kafka protocol, which verifies what it measures.
+//!
+//! Open loop: each record is due at a time that the rate alone decides, and its latencies count from then. A broker, or a generator,
+//! that falls behind so lengthens the latencies of all that waited, instead of hiding them (coordinated omission).
+//!
+//! | room | what it holds |
+//! | --- | --- |
+//! | `workload` | what is to be done: the keys of a workload file, which are options too |
+//! | `report` | what came of it: figures, and how they are shown |
+//! | `commands` | the verbs |
+//! | `sink` | a null broker |
+
+pub mod commands;
+pub mod context;
+pub mod payload;
+pub mod report;
+pub mod run;
+pub mod sink;
+pub mod target;
+pub mod units;
+pub mod workload;

@@ -1,0 +1,5 @@
+//! The `tidemill-loadgen` program.
+
+fn main() -> std::process::ExitCode {
+    loadgen::commands::run()
+}

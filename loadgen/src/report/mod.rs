@@ -1,0 +1,256 @@
+//! What came of a run: figures that can be kept, compared and shown.
+//!
+//! Times are in microseconds where they are shown and in nanoseconds in the histograms.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Significant decimal digits of every histogram.
+pub const HISTOGRAM_DIGITS: u8 = 3;
+
+/// A run and its figures. Its JSON form is what `--output json` prints.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// The keys of the workload, as they were in force.
+    pub workload: BTreeMap<String, serde_json::Value>,
+    pub context: Context,
+    pub rate: Rate,
+    pub produce: Latency,
+    pub consume: Consume,
+    pub end_to_end: Latency,
+    pub errors: Errors,
+    pub client: ProcessUse,
+    /// Where the broker's process is known.
+    pub broker: Option<ProcessUse>,
+    pub verified: Verified,
+    /// Second by second of the measured time.
+    pub series: Vec<Second>,
+    /// Not in the JSON form: written as `.hgrm` files.
+    #[serde(skip)]
+    pub histograms: Histograms,
+}
+
+/// Where it ran, and against what.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Context {
+    /// The start, in milliseconds since 1970.
+    pub started_ms: u64,
+    pub bootstrap: String,
+    pub client_version: String,
+    /// What the broker can be told apart by: its ApiVersions, cluster id, brokers.
+    pub broker: String,
+    pub cores: u32,
+    pub cpu: String,
+    pub kernel: String,
+    pub memory_bytes: u64,
+    /// The scheduler's settings that matter to latencies.
+    pub scheduler: String,
+    /// Of the folder that was named as the broker's, or the one the generator ran in.
+    pub disk: Option<Disk>,
+    pub load_average: f64,
+}
+
+/// A disk, as one folder sees it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Disk {
+    pub folder: String,
+    pub file_system: String,
+    pub mount_options: String,
+    /// `mq-deadline`, `none`, …
+    pub io_scheduler: String,
+    /// Time of a 4 KiB write and its flush (`fdatasync`).
+    pub flush_p50_us: f64,
+    pub flush_p99_us: f64,
+}
+
+/// Records a second, and how they kept to what was asked.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Rate {
+    /// Records a second asked for, over the measured time; `None` for as many as go.
+    pub intended: Option<f64>,
+    /// Records a second acknowledged in the measured time.
+    pub achieved: f64,
+    /// Megabytes (10^6 bytes) of keys and values a second acknowledged.
+    pub achieved_mb: f64,
+    /// Records a second delivered to consumers, each counted once for each consumer that reads it.
+    pub delivered: f64,
+    pub measured_s: f64,
+    /// Records that were due in the measured time.
+    pub due: u64,
+    /// Records due in the measured time and acknowledged, whenever that was.
+    pub acknowledged: u64,
+    /// The longest that a record was handed to the client after it was due, in milliseconds.
+    pub behind_max_ms: f64,
+    /// Records that were due when the measured time ended and had not been handed to the client.
+    pub unsent: u64,
+}
+
+/// A distribution of times, in microseconds. All zero where nothing was measured (`count` 0).
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Latency {
+    pub count: u64,
+    pub min_us: f64,
+    pub mean_us: f64,
+    pub p50_us: f64,
+    pub p90_us: f64,
+    pub p95_us: f64,
+    pub p99_us: f64,
+    pub p99_9_us: f64,
+    pub p99_99_us: f64,
+    pub max_us: f64,
+}
+
+/// From the acknowledgement to the delivery.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Consume {
+    #[serde(flatten)]
+    pub latency: Latency,
+    /// Share of the records that were delivered before their acknowledgement came, and count as 0.
+    pub before_acknowledgement: f64,
+}
+
+/// What went wrong, by the record.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Errors {
+    /// Records that were not acknowledged.
+    pub failed_records: u64,
+    /// Batches that were sent again.
+    pub retried_batches: u64,
+    /// By what was said.
+    pub reasons: BTreeMap<String, u64>,
+}
+
+/// What a process used in the measured time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ProcessUse {
+    pub cpu_s: f64,
+    /// For each record acknowledged in the measured time.
+    pub cpu_us_per_record: f64,
+    /// Of the cores' time together.
+    pub busy_cores: f64,
+}
+
+/// What was verified, over the whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Whether it was done at all.
+    pub enabled: bool,
+    pub acknowledged: u64,
+    pub delivered: u64,
+    /// Acknowledged and never delivered.
+    pub lost: u64,
+    /// Delivered more often than may be.
+    pub duplicated: u64,
+    /// Delivered after a later record of the same producer and partition.
+    pub reordered: u64,
+    /// With a content that was not sent.
+    pub corrupted: u64,
+    /// Refused, so that it was not written, and delivered all the same.
+    pub unexpected: u64,
+    /// Records of others on the topics, which are not looked at.
+    pub foreign: u64,
+    /// The first findings, with their offsets.
+    pub findings: Vec<Finding>,
+}
+
+impl Verified {
+    /// Nothing is wrong with what was delivered.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.lost + self.duplicated + self.reordered + self.corrupted + self.unexpected == 0
+    }
+}
+
+/// One record that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub kind: FindingKind,
+    pub topic: String,
+    pub partition: i32,
+    /// The offset: of a lost record the one it was acknowledged with, where it was.
+    pub offset: Option<i64>,
+    /// The number that its producer gave it within the partition; not known of a corrupted record.
+    pub number: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FindingKind {
+    Lost,
+    Duplicated,
+    Reordered,
+    Corrupted,
+    Unexpected,
+}
+
+/// A second of the measured time; what happened in it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Second {
+    /// From 0.
+    pub second: u32,
+    pub due: u64,
+    pub acknowledged: u64,
+    pub delivered: u64,
+    pub failed: u64,
+    /// How far behind the schedule the generator was at worst, in milliseconds.
+    pub behind_ms: f64,
+    /// Of what was acknowledged in this second.
+    pub produce_p50_us: f64,
+    pub produce_p99_us: f64,
+    pub produce_max_us: f64,
+    /// Of what was delivered in this second.
+    pub consume_p50_us: f64,
+    pub consume_p99_us: f64,
+    pub consume_max_us: f64,
+    pub end_to_end_p50_us: f64,
+    pub end_to_end_p99_us: f64,
+    pub end_to_end_max_us: f64,
+}
+
+/// The three distributions, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Histograms {
+    /// From when a record was due to its acknowledgement.
+    pub produce: Histogram<u64>,
+    /// From the acknowledgement to the delivery.
+    pub consume: Histogram<u64>,
+    /// From when a record was due to its delivery.
+    pub end_to_end: Histogram<u64>,
+}
+
+/// An empty one: it grows with what it is given.
+#[must_use]
+pub fn new_histogram() -> Histogram<u64> {
+    Histogram::new(HISTOGRAM_DIGITS).expect("3 digits are within what is allowed")
+}
+
+impl Default for Histograms {
+    fn default() -> Self {
+        Self { produce: new_histogram(), consume: new_histogram(), end_to_end: new_histogram() }
+    }
+}
+
+impl Latency {
+    /// The figures of a histogram of nanoseconds.
+    #[must_use]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        Self {
+            count: histogram.len(),
+            min_us: histogram.min() as f64 / 1e3,
+            mean_us: histogram.mean() / 1e3,
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p95_us: at(0.95),
+            p99_us: at(0.99),
+            p99_9_us: at(0.999),
+            p99_99_us: at(0.9999),
+            max_us: histogram.max() as f64 / 1e3,
+        }
+    }
+}

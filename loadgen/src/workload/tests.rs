@@ -1,0 +1,39 @@
+use super::{Keys, Workload};
+
+fn refused(text: &str) -> String {
+    match Keys::parse(text).and_then(|keys| Workload::new(&keys)) {
+        Ok(_) => panic!("{text}: taken"),
+        Err(invalid) => invalid.to_string(),
+    }
+}
+
+#[test]
+fn options_go_over_the_file_and_what_is_absent_has_its_default() {
+    let file = Keys::parse("rate = \"50k\"\npartitions = 24\nlinger = \"5ms\"\nrecord-bytes = 100").expect("keys");
+    let options = Keys { partitions: Some(6), ..Keys::default() };
+    let workload = Workload::new(&options.over(&file)).expect("valid");
+    assert_eq!((workload.partitions, workload.linger.as_millis(), workload.record_bytes.most()), (6, 5, 100));
+    assert_eq!(workload.topic, "loadgen");
+    // What is said of it can be read back.
+    let said = serde_json::to_string(&workload.described()).expect("JSON");
+    let again: Keys = serde_json::from_str(&said).expect("keys");
+    assert_eq!(Workload::new(&again).expect("valid").described(), workload.described());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_reason() {
+    for (text, reason) in [
+        ("rat = 5", "unknown field `rat`"),
+        ("rate = \"fast\"", "`fast` is not"),
+        ("partitions = 0", "partitions = 0: it must be from 1"),
+        ("acks = \"2\"", "acks = 2: it is 0, 1 or all"),
+        ("acks = \"1\"\nidempotence = true", "idempotence wants acks=all"),
+        ("record-bytes = 4", "record-bytes: a record has"),
+        ("compression = \"rar\"", "compression = rar"),
+        ("duration = \"0s\"", "duration must be longer"),
+        ("topic-settings = [\"x\"]", "`x` is not NAME=VALUE"),
+    ] {
+        let said = refused(text);
+        assert!(said.contains(reason), "{text}: {said}");
+    }
+}
