@@ -12,10 +12,12 @@
 
 pub mod commands;
 pub mod context;
+pub mod keys;
 pub mod payload;
 pub mod report;
 pub mod run;
 pub mod sink;
 pub mod target;
 pub mod units;
+pub mod verify;
 pub mod workload;

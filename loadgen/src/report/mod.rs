@@ -149,6 +149,9 @@ pub struct Verified {
     pub corrupted: u64,
     /// Refused, so that it was not written, and delivered all the same.
     pub unexpected: u64,
+    /// Delivered again or late where the producers are not idempotent, as may happen when a batch is sent again.
+    #[serde(default)]
+    pub allowed: u64,
     /// Records of others on the topics, which are not looked at.
     pub foreign: u64,
     /// The first findings, with their offsets.

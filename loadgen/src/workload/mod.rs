@@ -13,7 +13,8 @@ use base::{KIB, MIB};
 use record::Compression;
 use serde::{Deserialize, Serialize};
 
-pub use rate::{Rate, Step};
+pub use rate::{Rate, Schedule, Step};
+pub(crate) use shapes::unit;
 pub use shapes::{KeyShape, PayloadShape, RecordBytes};
 
 use crate::units::{Bytes, Span};
@@ -333,7 +334,7 @@ impl Workload {
     }
 
     fn check(self) -> Result<Self, Invalid> {
-        let least = crate::payload::HEADER_BYTES;
+        let least = crate::payload::STAMP_BYTES;
         let refused = if self.duration.is_zero() {
             "duration must be longer than nothing".to_owned()
         } else if self.idempotence && self.acks != Acks::All {

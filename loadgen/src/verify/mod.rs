@@ -1,0 +1,9 @@
+//! What was delivered, held against what was acknowledged.
+
+mod judge;
+mod ledger;
+mod ranges;
+
+pub use judge::{Arrival, FINDINGS_MAX, Judge, News, Numbering, Rules};
+pub use ledger::{Ack, Ledger, Seen, Sighting};
+pub use ranges::Ranges;
