@@ -13,6 +13,7 @@
 pub mod commands;
 pub mod context;
 pub mod keys;
+pub mod measure;
 pub mod payload;
 pub mod report;
 pub mod run;

@@ -64,10 +64,16 @@ impl RunArguments {
 
     pub(super) fn run(&self) -> ExitCode {
         match self.plan() {
-            Ok(plan) => {
-                println!("{plan:?}");
-                ExitCode::SUCCESS
-            }
+            Ok(plan) => match crate::run::run(&plan, Default::default(), &mut |second| eprintln!("{second:?}")) {
+                Ok(report) => {
+                    println!("{}", serde_json::to_string_pretty(&report).unwrap_or_default());
+                    ExitCode::SUCCESS
+                }
+                Err(error) => {
+                    eprintln!("error: {error}");
+                    ExitCode::from(2)
+                }
+            },
             Err(invalid) => {
                 eprintln!("error: {invalid}");
                 ExitCode::from(2)

@@ -24,6 +24,9 @@ pub struct Report {
     pub client: ProcessUse,
     /// Where the broker's process is known.
     pub broker: Option<ProcessUse>,
+    /// Readers that began at the start of what was there.
+    #[serde(default)]
+    pub catch_up: Vec<CatchUp>,
     pub verified: Verified,
     /// Second by second of the measured time.
     pub series: Vec<Second>,
@@ -130,6 +133,17 @@ pub struct ProcessUse {
     pub cpu_us_per_record: f64,
     /// Of the cores' time together.
     pub busy_cores: f64,
+}
+
+/// How far a reader came that read from the start of what was there before the run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CatchUp {
+    /// Bytes of batches.
+    pub bytes: u64,
+    pub elapsed_s: f64,
+    pub mb_per_s: f64,
+    /// Whether it read all that was there.
+    pub finished: bool,
 }
 
 /// What was verified, over the whole run.

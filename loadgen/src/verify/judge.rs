@@ -70,6 +70,9 @@ pub struct Arrival {
     pub acknowledged_ns: Option<u64>,
 }
 
+/// How a partition is called, by its number in the row of all: a topic and an index.
+pub type PartitionName = Box<dyn Fn(u32) -> (String, i32)>;
+
 /// The judge of a thread.
 pub struct Judge {
     rules: Rules,
@@ -80,14 +83,13 @@ pub struct Judge {
     found: Verified,
     /// Damaged records, by partition and offset, whose place in a stream is not known: no acknowledgement has told it yet.
     unplaced: Vec<(u32, i64)>,
-    /// How a partition is called.
-    name: Box<dyn Fn(u32) -> (String, i32)>,
+    name: PartitionName,
 }
 
 impl Judge {
-    /// A judge that calls partitions by what `name` says: a topic and an index.
+    /// A judge that calls partitions by what `name` says.
     #[must_use]
-    pub fn new(rules: Rules, name: Box<dyn Fn(u32) -> (String, i32)>) -> Self {
+    pub fn new(rules: Rules, name: PartitionName) -> Self {
         let found = Verified { enabled: rules.enabled, ..Verified::default() };
         Self { rules, places: HashMap::new(), ledgers: Vec::new(), last: None, found, unplaced: Vec::new(), name }
     }

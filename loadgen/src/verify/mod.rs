@@ -4,6 +4,6 @@ mod judge;
 mod ledger;
 mod ranges;
 
-pub use judge::{Arrival, FINDINGS_MAX, Judge, News, Numbering, Rules};
+pub use judge::{Arrival, FINDINGS_MAX, Judge, News, Numbering, PartitionName, Rules};
 pub use ledger::{Ack, Ledger, Seen, Sighting};
 pub use ranges::Ranges;

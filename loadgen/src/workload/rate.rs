@@ -41,7 +41,9 @@ impl Rate {
     pub fn due_between(&self, from: Duration, to: Duration) -> Option<f64> {
         let Self::Steps(steps) = self else { return None };
         let schedule = Schedule::new(steps, 1.0, 0.0);
-        Some(schedule.due_by(to.as_nanos() as u64) - schedule.due_by(from.as_nanos() as u64))
+        let due = schedule.due_by(to.as_nanos() as u64) - schedule.due_by(from.as_nanos() as u64);
+        // Without the noise of the sums.
+        Some((due * 1e6).round() / 1e6)
     }
 }
 
@@ -120,6 +122,13 @@ impl Schedule {
             .map(|piece| (piece.begin_ns + ((number - piece.due_before) / piece.per_ns).max(0.0)) as u64)
     }
 
+    /// Records due before then.
+    #[must_use]
+    pub fn count_before(&self, ns: u64) -> u64 {
+        // A record that is due just then is not due before; sums of fractions are off by a little.
+        (self.due_by(ns) - 1e-6).ceil().max(0.0) as u64
+    }
+
     /// Records due by then, as a number that grows steadily.
     #[must_use]
     pub fn due_by(&self, ns: u64) -> f64 {
@@ -163,6 +172,14 @@ mod tests {
         let rate: Rate = "10@2s,100@1s,50".parse().expect("steps");
         assert_eq!(rate.due_between(Duration::ZERO, Duration::from_secs(2)), Some(20.0));
         assert_eq!(rate.due_between(Duration::from_secs(1), Duration::from_secs(4)), Some(160.0));
+        for (rate, phase, ns, count) in [
+            ("1000", 0.0, 1_000_000, 1),
+            ("1000", 0.0, 1_100_000, 2),
+            ("1000", 0.5, 1, 0),
+            ("20000", 0.0, 5_000_000_000, 100_000),
+        ] {
+            assert_eq!(schedule(rate, 1.0, phase).count_before(ns), count, "{rate} {phase} {ns}");
+        }
         assert_eq!(Rate::Max.due_between(Duration::ZERO, Duration::from_secs(1)), None);
         assert_eq!("10@2s,100".parse::<Rate>().expect("steps").to_string(), "10@2s,100");
     }

@@ -40,8 +40,8 @@ pub use consumer::{
 pub use error::Error;
 pub use metadata::{Broker, Metadata, Partition, Topic};
 pub use producer::{
-    Acks, Delivered, Delivery, DeliveryError, OptionsError, Partitioner, Producer, ProducerOptions, ProducerRecord,
-    SendError,
+    Acks, BatchOutcome, Delivered, Delivery, DeliveryError, OptionsError, Partitioner, Producer, ProducerOptions,
+    ProducerRecord, SendError,
 };
 pub use settings::TopicSetting;
 pub use versions::VersionTable;

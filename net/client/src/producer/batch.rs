@@ -125,15 +125,33 @@ impl Shared {
     }
 }
 
+/// What became of a batch: all its records share it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BatchOutcome {
+    /// As [`Delivery::batch`] says.
+    pub batch: u64,
+    /// How often it was sent.
+    pub tries: u32,
+    /// The offset of its first record, where the broker says it.
+    pub result: Result<Option<Offset>, DeliveryError>,
+}
+
 /// A future of what becomes of a record. Dropping it does not take the record back.
 pub struct Delivery {
     batch: Rc<Shared>,
+    batch_id: u64,
     index: usize,
     timestamp: WallTime,
     wait: Option<Wait>,
 }
 
 impl Delivery {
+    /// The batch that the record is in: counts up within the producer.
+    #[must_use]
+    pub fn batch(&self) -> u64 {
+        self.batch_id
+    }
+
     fn outcome(&self) -> Option<Result<Delivered, DeliveryError>> {
         let outcome = self.batch.outcome.borrow();
         Some(outcome.as_ref()?.clone().map(|acknowledged| Delivered {
@@ -181,6 +199,8 @@ pub(super) struct Batch {
     pub reserved_bytes: usize,
     /// What an idempotent producer put on it, once it was first sent.
     pub stamp: Option<ProducerStamp>,
+    /// How often it was sent.
+    pub tries: u32,
     /// Some try of it ended without a clear answer.
     pub maybe_written: bool,
     pub last_error: Option<Error>,
@@ -197,6 +217,7 @@ impl Batch {
             created,
             reserved_bytes: 0,
             stamp: None,
+            tries: 0,
             maybe_written: false,
             last_error: None,
             record_count: 0,
@@ -234,7 +255,7 @@ impl Batch {
         let index = self.record_count;
         self.record_count += 1;
         self.reserved_bytes += reserved_bytes;
-        Delivery { batch: self.shared.clone(), index, timestamp, wait: None }
+        Delivery { batch: self.shared.clone(), batch_id: self.id, index, timestamp, wait: None }
     }
 
     /// The bytes to send, under the present stamp. Encoded once; a changed stamp is patched in.
@@ -249,6 +270,13 @@ impl Batch {
         };
         self.content = Content::Encoded(bytes.clone());
         Ok(bytes)
+    }
+
+    /// What became of it, once it is resolved.
+    pub(super) fn outcome(&self) -> Option<BatchOutcome> {
+        let outcome = self.shared.outcome.borrow();
+        let result = outcome.as_ref()?.clone().map(|acknowledged| acknowledged.base_offset);
+        Some(BatchOutcome { batch: self.id, tries: self.tries, result })
     }
 
     /// Why it was not acknowledged, if it was not.

@@ -27,7 +27,7 @@ use record::{BatchOptions, BuildError, Compression, Header};
 use shard::Task;
 use shard::sync::{Event, Semaphore};
 
-pub use batch::{Delivered, Delivery, DeliveryError};
+pub use batch::{BatchOutcome, Delivered, Delivery, DeliveryError};
 pub use partitioner::Partitioner;
 
 use partitioner::{Next, StickyState};
@@ -179,7 +179,10 @@ struct Inner {
     refreshing: Cell<bool>,
     woken: Cell<bool>,
     wake: Event,
+    watcher: RefCell<Option<Watcher>>,
 }
+
+type Watcher = Rc<dyn Fn(BatchOutcome)>;
 
 #[derive(Default)]
 struct TopicState {
@@ -225,6 +228,7 @@ impl Producer {
             refreshing: Cell::new(false),
             woken: Cell::new(false),
             wake: Event::new(),
+            watcher: RefCell::default(),
         });
         let class = client.options().connection.class;
         let sending = client.shard().spawn(class, client.account(), send_loop::run(inner.clone()));
@@ -275,6 +279,12 @@ impl Producer {
         for batch in unresolved {
             batch.settled().await;
         }
+    }
+
+    /// From now on `watcher` is told of each batch as soon as its outcome is known: who sends millions of records need not keep a
+    /// [`Delivery`] for each. It is called while the producer works, so it must not wait.
+    pub fn watch(&self, watcher: impl Fn(BatchOutcome) + 'static) {
+        self.0.inner.watcher.replace(Some(Rc::new(watcher)));
     }
 
     /// Bytes of records that have no outcome yet.

@@ -201,6 +201,7 @@ impl PartitionQueue {
         if let Some(sequence) = self.sequence.as_mut().filter(|_| options.idempotent && batch.stamp.is_none()) {
             batch.stamp = Some(sequence.number(&batch));
         }
+        batch.tries += 1;
         self.in_flight.insert(batch.id);
         self.in_flight_to = Some(leader);
         Some(batch)

@@ -390,6 +390,10 @@ impl Inner {
     fn settle(&self, batch: Batch) {
         self.unresolved.borrow_mut().remove(&batch.id);
         self.memory.release(batch.reserved_bytes);
+        let watcher = self.watcher.borrow().clone();
+        if let Some((watcher, outcome)) = watcher.zip(batch.outcome()) {
+            watcher(outcome);
+        }
     }
 
     fn expire(&self, now: Instant) {
