@@ -113,7 +113,7 @@ pub struct Producing {
     schedule: Option<Schedule>,
     random: Random,
     keys: Option<Keys>,
-    filler: Rc<Filler>,
+    filler: Rc<RefCell<Filler>>,
     value: Vec<u8>,
     turns: Turns,
     book: Rc<RefCell<Book>>,
@@ -137,7 +137,7 @@ fn options(setup: &Setup) -> ProducerOptions {
 }
 
 impl Producing {
-    pub fn new(local: &Rc<Local>, client: &Client, index: u32, filler: &Rc<Filler>) -> Result<Self, String> {
+    pub fn new(local: &Rc<Local>, client: &Client, index: u32, filler: &Rc<RefCell<Filler>>) -> Result<Self, String> {
         let setup = &local.setup;
         let workload = &setup.workload;
         let producer = Producer::open(client, options(setup)).map_err(|error| error.to_string())?;
@@ -240,7 +240,7 @@ impl Producing {
         let workload = &setup.workload;
         let bytes = workload.record_bytes.draw(&mut self.random);
         self.value.clear();
-        self.value.extend_from_slice(self.filler.piece(bytes, &mut self.random));
+        self.value.extend_from_slice(self.filler.borrow_mut().piece(bytes));
         let key = self.keys.as_mut().map(|keys| keys.draw(&mut self.random));
         let partition = match key {
             Some(key) => {

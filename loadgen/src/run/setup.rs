@@ -178,7 +178,7 @@ async fn prefill(client: &Client, setup: &Setup) -> Result<(), RunError> {
     let refused = |error: &dyn std::fmt::Display| RunError(format!("writing in advance: {error}"));
     let producer = Producer::open(client, options).map_err(|error| refused(&error))?;
     let mut random = Random::new(u64::from(setup.run));
-    let filler =
+    let mut filler =
         Filler::new(&setup.workload.payload, PREFILL_RECORD_BYTES, &mut random).map_err(|error| refused(&error))?;
     let records = setup.workload.prefill_bytes.div_ceil(PREFILL_RECORD_BYTES as u64);
     let partitions = u64::from(setup.numbering.partitions);
@@ -188,7 +188,7 @@ async fn prefill(client: &Client, setup: &Setup) -> Result<(), RunError> {
     let in_batch = (MIB / 2 / PREFILL_RECORD_BYTES) as u64;
     for number in 0..records {
         let partition = (number / in_batch % partitions) as u32;
-        value.copy_from_slice(filler.piece(PREFILL_RECORD_BYTES, &mut random));
+        value.copy_from_slice(filler.piece(PREFILL_RECORD_BYTES));
         stamp(&mut value, &Stamp { run, stream: partition, number, due_ns: 0 }, b"");
         let (topic, index) = setup.place(partition);
         let record = ProducerRecord { topic, partition: Some(index), value: Some(&value), ..ProducerRecord::default() };

@@ -2,7 +2,7 @@
 //!
 //! The first thread says when the run begins, and watches what processes use meanwhile.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ async fn make(local: &Rc<Local>) -> Result<Made, String> {
     let mine = |count: u32| (0..count).filter(|number| local.thread_of(*number) == shard.id());
     let mut random = Random::new(u64::from(setup.run));
     let filler = Filler::new(&workload.payload, workload.record_bytes.most(), &mut random);
-    let filler = Rc::new(filler.map_err(|error| error.to_string())?);
+    let filler = Rc::new(RefCell::new(filler.map_err(|error| error.to_string())?));
     let mut producers = Vec::new();
     for index in mine(workload.producers) {
         producers.push(Producing::new(local, &client, index, &filler)?);

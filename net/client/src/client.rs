@@ -325,9 +325,13 @@ impl Client {
     /// The topic, if it is known and that is not too long ago.
     #[must_use]
     pub fn known_topic(&self, name: &str) -> Option<Rc<Topic>> {
+        self.known_topic_at(name, self.0.shard.now())
+    }
+
+    /// As [`Client::known_topic`], for who has just looked at the clock.
+    pub(crate) fn known_topic_at(&self, name: &str, now: Instant) -> Option<Rc<Topic>> {
         let age_max = self.0.options.metadata_age_max;
-        let oldest =
-            Instant(self.0.shard.now().0.saturating_sub(u64::try_from(age_max.as_nanos()).unwrap_or(u64::MAX)));
+        let oldest = Instant(now.0.saturating_sub(u64::try_from(age_max.as_nanos()).unwrap_or(u64::MAX)));
         self.0.metadata.borrow().topic_since(name, oldest).cloned()
     }
 

@@ -17,12 +17,12 @@ mod queue_tests;
 mod send_loop;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::{BrokerId, KIB, MIB, PartitionIndex, WallTime};
+use base::{BrokerId, Instant, KIB, MIB, PartitionIndex, WallTime};
 use record::{BatchOptions, BuildError, Compression, Header};
 use shard::Task;
 use shard::sync::{Event, Semaphore};
@@ -166,6 +166,8 @@ struct Inner {
     options: ProducerOptions,
     queue_options: QueueOptions,
     topics: RefCell<BTreeMap<Rc<str>, TopicState>>,
+    /// The partitions that have something to send: a producer may know ten thousand and write to a few at a time.
+    active: RefCell<BTreeSet<PartitionKey>>,
     leaders: RefCell<BTreeMap<BrokerId, LeaderState>>,
     memory: Semaphore,
     /// Batches without an outcome, for who waits for all of them.
@@ -182,6 +184,7 @@ struct Inner {
     watcher: RefCell<Option<Watcher>>,
 }
 
+type PartitionKey = (Rc<str>, PartitionIndex);
 type Watcher = Rc<dyn Fn(BatchOutcome)>;
 
 #[derive(Default)]
@@ -219,6 +222,7 @@ impl Producer {
             options,
             queue_options,
             topics: RefCell::default(),
+            active: RefCell::default(),
             leaders: RefCell::default(),
             unresolved: RefCell::default(),
             next_batch_id: Cell::new(0),
@@ -243,7 +247,8 @@ impl Producer {
     pub async fn send(&self, record: ProducerRecord<'_>) -> Result<Delivery, SendError> {
         let inner = &self.0.inner;
         inner.check_ended()?;
-        let topic = match inner.client.known_topic(record.topic) {
+        let mut now = inner.client.shard().now();
+        let topic = match inner.client.known_topic_at(record.topic, now) {
             Some(topic) => topic,
             None => inner.client.topic(record.topic).await.map_err(SendError::Topic)?,
         };
@@ -259,11 +264,13 @@ impl Producer {
                 // What lingers is sent now, for its memory is wanted.
                 let wanted = inner.memory.acquire(bytes);
                 inner.wake();
-                wanted.await.expect("never closed")
+                let permit = wanted.await.expect("never closed");
+                now = inner.client.shard().now();
+                permit
             }
         };
         inner.check_ended()?;
-        let delivery = inner.append(&topic, &record, bytes)?;
+        let delivery = inner.append(&topic, &record, bytes, now)?;
         permit.forget();
         Ok(delivery)
     }
@@ -338,7 +345,13 @@ impl Inner {
         self.wake.notify_one();
     }
 
-    fn append(&self, topic: &Rc<Topic>, record: &ProducerRecord<'_>, bytes: usize) -> Result<Delivery, SendError> {
+    fn append(
+        &self,
+        topic: &Rc<Topic>,
+        record: &ProducerRecord<'_>,
+        bytes: usize,
+        now: Instant,
+    ) -> Result<Delivery, SendError> {
         let shard = self.client.shard();
         let partition_count = topic.partitions.len();
         let mut topics = self.topics.borrow_mut();
@@ -366,7 +379,7 @@ impl Inner {
         let queue =
             state.queues.entry(partition).or_insert_with(|| PartitionQueue::new(partition, &self.queue_options));
         let id = self.next_batch_id.get();
-        let appended = queue.append(&appending, id, shard.now(), &self.queue_options);
+        let appended = queue.append(&appending, id, now, &self.queue_options);
         let (delivery, changed) = appended.map_err(SendError::Build)?;
         if let Some(batch) = queue.newest().filter(|batch| batch.id == id) {
             self.unresolved.borrow_mut().insert(id, batch.shared().clone());
@@ -374,6 +387,7 @@ impl Inner {
         }
         drop(topics);
         if changed {
+            self.active.borrow_mut().insert((topic.name.clone(), partition));
             self.wake();
         }
         Ok(delivery)

@@ -15,7 +15,7 @@ use wire::{ApiKey, ErrorCode, Records};
 
 use super::batch::{Acknowledged, Batch, DeliveryError};
 use super::queue::{Identity, PartitionQueue, Verdict, Wants};
-use super::{Acks, Inner};
+use super::{Acks, Inner, PartitionKey};
 use crate::connection::{Connection, Reply, Sending, Slot};
 use crate::wait::Backoff;
 use crate::{Client, Error};
@@ -97,23 +97,18 @@ fn step(inner: &Rc<Inner>) -> Option<Instant> {
     let now = inner.client.shard().now();
     inner.expire(now);
     let mut deadlines: Vec<Instant> = Vec::new();
-    let mut by_leader: BTreeMap<BrokerId, Vec<(Rc<str>, PartitionIndex)>> = BTreeMap::new();
-    let mut unknown: BTreeSet<(Rc<str>, PartitionIndex)> = BTreeSet::new();
-    for (topic, state) in inner.topics.borrow_mut().iter_mut() {
-        for (partition, queue) in &mut state.queues {
-            if queue.is_idle() {
-                continue;
-            }
-            inner.identify(queue);
-            deadlines.extend(queue.deadline(now, &inner.queue_options));
-            match inner.client.known_leader(topic, *partition) {
-                Some((leader, _)) => by_leader.entry(leader).or_default().push((topic.clone(), *partition)),
-                None => {
-                    unknown.insert((topic.clone(), *partition));
-                }
+    let mut by_leader: BTreeMap<BrokerId, Vec<PartitionKey>> = BTreeMap::new();
+    let mut unknown: BTreeSet<PartitionKey> = BTreeSet::new();
+    inner.for_active(|key, queue| {
+        inner.identify(queue);
+        deadlines.extend(queue.deadline(now, &inner.queue_options));
+        match inner.client.known_leader(&key.0, key.1) {
+            Some((leader, _)) => by_leader.entry(leader).or_default().push(key.clone()),
+            None => {
+                unknown.insert(key.clone());
             }
         }
-    }
+    });
     for (leader, partitions) in by_leader {
         deadlines.extend(serve_leader(inner, leader, partitions, now));
     }
@@ -125,7 +120,7 @@ fn step(inner: &Rc<Inner>) -> Option<Instant> {
 }
 
 /// Asks for the leaders of partitions; a failure is waited out, for the sending task will ask again.
-async fn refresh(inner: Rc<Inner>, partitions: BTreeSet<(Rc<str>, PartitionIndex)>) {
+async fn refresh(inner: Rc<Inner>, partitions: BTreeSet<PartitionKey>) {
     let (client, mut backoff) = (&inner.client, Backoff::new(inner.client.options().retry));
     for (topic, partition) in partitions {
         if client.known_leader(&topic, partition).is_none() {
@@ -145,7 +140,7 @@ async fn refresh(inner: Rc<Inner>, partitions: BTreeSet<(Rc<str>, PartitionIndex
 fn serve_leader(
     inner: &Rc<Inner>,
     leader: BrokerId,
-    mut partitions: Vec<(Rc<str>, PartitionIndex)>,
+    mut partitions: Vec<PartitionKey>,
     now: Instant,
 ) -> Option<Instant> {
     let mut leaders = inner.leaders.borrow_mut();
@@ -203,7 +198,7 @@ async fn connect(inner: Rc<Inner>, leader: BrokerId, topics: BTreeSet<Rc<str>>) 
 }
 
 /// The next batch of each partition, up to the size of a request.
-fn gather(inner: &Inner, leader: BrokerId, partitions: &[(Rc<str>, PartitionIndex)], now: Instant) -> Vec<Carried> {
+fn gather(inner: &Inner, leader: BrokerId, partitions: &[PartitionKey], now: Instant) -> Vec<Carried> {
     let urgent = inner.flushing.get() > 0 || inner.memory.waiting() > 0;
     let mut topics = inner.topics.borrow_mut();
     let (mut carried, mut bytes_total, mut failed) = (Vec::new(), 0, Vec::new());
@@ -365,7 +360,7 @@ impl Inner {
     /// producer.
     fn answered(
         &self,
-        topic: &str,
+        topic: &Rc<str>,
         partition: PartitionIndex,
         batch: Batch,
         verdict: Verdict,
@@ -379,7 +374,11 @@ impl Inner {
             batch.orphaned(verdict);
             return None;
         };
-        let resolved = queue.answered(batch, verdict, now, random, &self.queue_options)?;
+        let Some(resolved) = queue.answered(batch, verdict, now, random, &self.queue_options) else {
+            // It will be sent again.
+            self.active.borrow_mut().insert((topic.clone(), partition));
+            return None;
+        };
         drop(topics);
         let fenced = resolved.error().filter(|error| matches!(error, DeliveryError::Fenced { .. }));
         self.settle(resolved);
@@ -396,13 +395,20 @@ impl Inner {
         }
     }
 
+    /// Looks at every partition that has something to send; those that have nothing any more are forgotten.
+    fn for_active(&self, mut look: impl FnMut(&PartitionKey, &mut PartitionQueue)) {
+        let (mut active, mut topics) = (self.active.borrow_mut(), self.topics.borrow_mut());
+        active.retain(|key| {
+            let queue = topics.get_mut(&key.0).and_then(|state| state.queues.get_mut(&key.1));
+            let Some(queue) = queue.filter(|queue| !queue.is_idle()) else { return false };
+            look(key, queue);
+            true
+        });
+    }
+
     fn expire(&self, now: Instant) {
         let mut expired = Vec::new();
-        for state in self.topics.borrow_mut().values_mut() {
-            for queue in state.queues.values_mut() {
-                expired.extend(queue.expire(now, &self.queue_options));
-            }
-        }
+        self.for_active(|_, queue| expired.extend(queue.expire(now, &self.queue_options)));
         expired.into_iter().for_each(|batch| self.settle(batch));
     }
 
@@ -423,14 +429,16 @@ impl Inner {
         if !self.options.idempotent || self.ended.borrow().is_some() {
             return None;
         }
-        let (topics, current) = (self.topics.borrow(), self.identity.get());
-        let queues = topics.values().flat_map(|state| state.queues.values()).filter(|queue| !queue.is_idle());
-        queues.into_iter().find_map(|queue| match (queue.wants_identity(), current) {
-            (Wants::Any, None) => Some(None),
-            (Wants::OtherThan(old), None) => Some(Some(old)),
-            (Wants::OtherThan(old), Some(current)) if old == current => Some(Some(old)),
-            _ => None,
-        })
+        let (current, mut unwanted) = (self.identity.get(), None);
+        self.for_active(|_, queue| {
+            unwanted = unwanted.or_else(|| match (queue.wants_identity(), current) {
+                (Wants::Any, None) => Some(None),
+                (Wants::OtherThan(old), None) => Some(Some(old)),
+                (Wants::OtherThan(old), Some(current)) if old == current => Some(Some(old)),
+                _ => None,
+            });
+        });
+        unwanted
     }
 
     fn identify(&self, queue: &mut PartitionQueue) {
