@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
+use client::Client;
 use shard::threads::spawn_shards;
-use shard::{MeshBounds, mesh};
+use shard::{MeshBounds, Shard, mesh};
 
 use crate::measure::{Tally, Window};
 use crate::report::{CatchUp, Consume, Context, Errors, Latency, ProcessUse, Rate, Report, Second, Verified};
@@ -56,13 +57,36 @@ impl std::error::Error for RunError {}
 /// # Errors
 /// The broker can't be reached, refuses the topics, or has no room for them.
 pub fn run(plan: &Plan, context: Context, on_second: &mut dyn FnMut(&Second)) -> Result<Report, RunError> {
-    let setup = Arc::new(setup::prepare(plan)?);
+    let brokers = setup::brokers(&plan.bootstrap);
+    let workload = plan.workload.clone();
+    let preparing = async move |client: Client| setup::prepare(&client, workload).await;
+    let setup = Arc::new(setup::with_client(&brokers, preparing)??);
     let result = run_prepared(plan, &setup, context, on_second);
+    let cleaning = {
+        let setup = setup.clone();
+        async move |client: Client| setup::clean_up(&client, &setup).await
+    };
+    let cleaned = setup::with_client(&brokers, cleaning).and_then(|cleaned| cleaned);
     // What went wrong first is what is told.
-    match (result, setup::clean_up(&setup)) {
-        (Ok(_), Err(error)) | (Err(error), _) => Err(error),
-        (Ok(report), Ok(())) => Ok(report),
-    }
+    let report = result?;
+    cleaned.map(|()| report)
+}
+
+/// As [`run`], with one thread's work on a shard that is there already: in a simulated world, say, where its clock decides.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_on(shard: &Shard, plan: &Plan, context: Context) -> Result<Report, RunError> {
+    let client = setup::client(shard, &setup::brokers(&plan.bootstrap));
+    let workload = Workload { threads: 1, ..plan.workload.clone() };
+    let setup = Arc::new(setup::prepare(&client, workload).await?);
+    let (seconds, over) = mpsc::channel();
+    let mesh = mesh(1, MeshBounds::default()).pop().expect("a seat for one");
+    let seat = Seat { mesh, setup: setup.clone(), broker_pid: plan.broker_pid, seconds };
+    let learned = thread::run(shard.clone(), seat).await.map_err(RunError)?;
+    let collected = collect(&over, &setup.workload, &mut |_| {});
+    setup::clean_up(&client, &setup).await?;
+    Ok(report(plan, &setup, context, &collected, vec![learned]))
 }
 
 fn run_prepared(

@@ -171,6 +171,7 @@ impl Producing {
     /// Sends until `end_ns`, then waits for what is on its way.
     pub async fn run(mut self, end_ns: u64) {
         let mut sent = 0;
+        self.local.shard.sleep_until(self.local.begin.get()).await;
         let limit = self.local.begin.get() + Duration::from_nanos(end_ns);
         loop {
             let now_ns = self.local.now_ns();
@@ -263,7 +264,7 @@ impl Producing {
             ..ProducerRecord::default()
         };
         let bytes = bytes + key.map_or(0, <[u8]>::len);
-        match hand_over(&self.local, &self.producer, record, limit).await {
+        match hand_over(&self.local, &self.producer, record, due_ns, limit).await {
             Some(Ok(delivery)) => {
                 self.book.borrow_mut().sent(partition, delivery.batch(), due_ns, bytes);
                 Ok(true)
@@ -296,13 +297,19 @@ async fn hand_over(
     local: &Local,
     producer: &Producer,
     record: ProducerRecord<'_>,
+    due_ns: u64,
     limit: base::Instant,
 ) -> Option<Result<Delivery, SendError>> {
     let mut sending = pin!(producer.send(record));
     // There is room nearly always: no timer is set up then.
     match sending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => Some(result),
-        Poll::Pending => local.shard.until(limit, sending).await,
+        Poll::Pending => {
+            let result = local.shard.until(limit, sending).await;
+            let now_ns = local.roll();
+            local.meter.borrow_mut().behind(now_ns - due_ns);
+            result
+        }
     }
 }
 

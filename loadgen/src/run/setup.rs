@@ -9,7 +9,7 @@ use client::{
 use shard::threads::{SpawnOptions, spawn_shards};
 use shard::{Shard, ShardOptions, UringOptions};
 
-use super::{Plan, RunError};
+use super::RunError;
 use crate::payload::{Filler, Stamp, stamp};
 use crate::verify::Numbering;
 use crate::workload::Workload;
@@ -84,26 +84,26 @@ fn failed(what: &str) -> impl Fn(client::Error) -> RunError + '_ {
     move |error| RunError(format!("{what}: {error}"))
 }
 
-/// Creates what is missing, writes what is to be there in advance, and looks where the partitions end.
-pub(super) fn prepare(plan: &Plan) -> Result<Setup, RunError> {
-    let bootstrap: Vec<String> = plan.bootstrap.split(',').map(|broker| broker.trim().to_owned()).collect();
-    let workload = plan.workload.clone();
-    let of_setup = bootstrap.clone();
-    let work = async move |client: Client| {
-        let setup = look(&client, of_setup, workload).await?;
-        if setup.workload.prefill_bytes == 0 {
-            return Ok(setup);
-        }
-        let begins: Vec<i64> = setup.bounds.iter().map(|bounds| bounds.begin).collect();
-        prefill(&client, &setup).await?;
-        let ends = ends(&client, &setup.topics, &setup.workload, OffsetSpec::Latest).await?;
-        let bounds = begins.into_iter().zip(ends).map(|(begin, end)| Bounds { begin, end }).collect();
-        Ok(Setup { bounds, ..setup })
-    };
-    with_client(&bootstrap, work)?
+/// The brokers that are named, each apart.
+pub(super) fn brokers(bootstrap: &str) -> Vec<String> {
+    bootstrap.split(',').map(|broker| broker.trim().to_owned()).collect()
 }
 
-async fn look(client: &Client, bootstrap: Vec<String>, workload: Workload) -> Result<Setup, RunError> {
+/// Creates what is missing, writes what is to be there in advance, and looks where the partitions end.
+pub(super) async fn prepare(client: &Client, workload: Workload) -> Result<Setup, RunError> {
+    let setup = look(client, workload).await?;
+    if setup.workload.prefill_bytes == 0 {
+        return Ok(setup);
+    }
+    let begins: Vec<i64> = setup.bounds.iter().map(|bounds| bounds.begin).collect();
+    prefill(client, &setup).await?;
+    let ends = ends(client, &setup.topics, &setup.workload, OffsetSpec::Latest).await?;
+    let bounds = begins.into_iter().zip(ends).map(|(begin, end)| Bounds { begin, end }).collect();
+    Ok(Setup { bounds, ..setup })
+}
+
+async fn look(client: &Client, workload: Workload) -> Result<Setup, RunError> {
+    let bootstrap = client.options().bootstrap.clone();
     let broker = describe(client).await?;
     let topics: Vec<Arc<str>> = workload.topic_names().into_iter().map(Arc::from).collect();
     let existing = client.topics().await.map_err(failed("the topics"))?;
@@ -140,7 +140,10 @@ async fn look(client: &Client, bootstrap: Vec<String>, workload: Workload) -> Re
 
 /// Who it is that is measured, as far as the protocol tells.
 async fn describe(client: &Client) -> Result<String, RunError> {
-    let cluster = client.describe_cluster().await.map_err(failed("the cluster"))?;
+    let cluster = match client.describe_cluster().await {
+        Err(client::Error::Unsupported { .. }) => return Ok("a broker that does not describe its cluster".into()),
+        other => other.map_err(failed("the cluster"))?,
+    };
     let features = client.finalized_features().await.unwrap_or_default();
     let metadata = features.iter().find(|feature| feature.name == "metadata.version");
     let level = metadata.map_or(String::new(), |feature| format!(", metadata.version {}", feature.level));
@@ -202,16 +205,11 @@ async fn prefill(client: &Client, setup: &Setup) -> Result<(), RunError> {
 }
 
 /// Deletes the topics that the run created, if it is to.
-pub(super) fn clean_up(setup: &Setup) -> Result<(), RunError> {
-    if !setup.workload.delete_topics || setup.created.is_empty() {
-        return Ok(());
-    }
-    let created = setup.created.clone();
-    let work = async move |client: Client| {
-        for topic in &created {
+pub(super) async fn clean_up(client: &Client, setup: &Setup) -> Result<(), RunError> {
+    if setup.workload.delete_topics {
+        for topic in &setup.created {
             client.delete_topic(topic).await.map_err(failed(&format!("deleting topic {topic}")))?;
         }
-        Ok(())
-    };
-    with_client(&setup.bootstrap, work)?
+    }
+    Ok(())
 }
