@@ -37,3 +37,18 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         assert!(said.contains(reason), "{text}: {said}");
     }
 }
+
+#[test]
+fn every_committed_workload_is_valid() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(&folder).expect("the folder of workloads") {
+        let path = entry.expect("an entry").path();
+        let text = std::fs::read_to_string(&path).expect("a file");
+        let workload = Keys::parse(&text).and_then(|keys| Workload::new(&keys));
+        workload.unwrap_or_else(|invalid| panic!("{}: {invalid}", path.display()));
+        assert!(text.starts_with("# "), "{}: it says what it is for", path.display());
+        names.push(path);
+    }
+    assert!(names.len() >= 14, "{names:?}");
+}
