@@ -17,6 +17,7 @@ pub mod measure;
 pub mod payload;
 pub mod report;
 pub mod run;
+pub mod search;
 pub mod sink;
 pub mod target;
 pub mod units;
