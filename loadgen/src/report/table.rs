@@ -62,12 +62,14 @@ const WORKLOAD_KEYS: &[&str] = &[
     "batch-bytes",
     "duration",
     "threads",
+    "topic-settings",
 ];
 
 /// The workload, so many keys on a line.
-fn workload(report: &Report) -> Vec<String> {
+#[must_use]
+pub fn workload(report: &Report) -> Vec<String> {
     let value = |key: &&str| {
-        let value = report.workload.get(*key)?;
+        let value = report.workload.get(*key).filter(|value| value.as_array().is_none_or(|list| !list.is_empty()))?;
         Some(format!("{key} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
     };
     let keys: Vec<String> = WORKLOAD_KEYS.iter().filter_map(value).collect();

@@ -53,6 +53,7 @@ pub(crate) fn made_up() -> Report {
         errors: Errors::default(),
         client: used(1.2),
         broker: Some(used(1.4)),
+        catch_up: Vec::new(),
         verified: Verified { enabled: true, acknowledged: 600_000, delivered: 600_000, ..Verified::default() },
         series: (0..10).map(second).collect(),
         histograms,
