@@ -78,10 +78,13 @@ pub(super) fn workload(file: Option<&Path>, keys: &Keys) -> Result<Workload, Inv
 /// what is said of it.
 pub(super) fn measure(plan: &Plan, broker_dir: Option<&Path>, name: &str) -> Result<Report, RunError> {
     let context = gather(&plan.bootstrap, broker_dir);
+    let described = context.broker.clone();
     let mut live = Live::start(name, plan.workload.duration.as_secs());
     let outcome = crate::run::run(plan, context, &mut |second| live.second(second));
     drop(live);
-    let report = outcome?;
+    let mut report = outcome?;
+    // The run says who the cluster is; what was gathered before tells brokers apart by more than that.
+    report.context.broker = described;
     if !report.rate.kept_up() {
         say(&format!("{name}: the load was not what was asked for: {}", behind(&report)));
     }

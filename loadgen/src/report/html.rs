@@ -113,6 +113,7 @@ fn summary(report: &Report) -> String {
             ),
             lines("errors", table::errors(&report.errors)),
             lines("cpu", table::cpu(report)),
+            lines("catch-up readers", report.catch_up.iter().map(table::catch_up).collect()),
             lines("verified", table::verified(&report.verified)),
         ],
     ));

@@ -2,7 +2,8 @@
 
 use super::text::{aligned, bytes, count, digits, percent, rate, time_ms, time_us, utc};
 use super::{
-    ACHIEVED_SHARE_MIN, Context, Disk, Errors, Finding, FindingKind, Latency, ProcessUse, Rate, Report, Verified,
+    ACHIEVED_SHARE_MIN, CatchUp, Context, Disk, Errors, Finding, FindingKind, Latency, ProcessUse, Rate, Report,
+    Verified,
 };
 
 /// Findings that are shown; the report has the others.
@@ -27,6 +28,7 @@ pub fn render(report: &Report) -> String {
     lines.push(String::new());
     named(&mut lines, "errors", errors(&report.errors));
     named(&mut lines, "cpu", cpu(report));
+    named(&mut lines, "catch-up", report.catch_up.iter().map(catch_up));
     named(&mut lines, "verified", verified(&report.verified));
     lines.push(String::new());
     lines.extend(context(&report.context).into_iter().flat_map(|(name, text)| {
@@ -159,11 +161,19 @@ pub fn cpu(report: &Report) -> Vec<String> {
     vec![of("client", &report.client), broker]
 }
 
+/// How far a reader from the start came, and how fast.
+#[must_use]
+pub fn catch_up(reader: &CatchUp) -> String {
+    let whole = if reader.finished { "all of it" } else { "NOT all of it" };
+    let (read, speed) = (bytes(reader.bytes), digits(reader.mb_per_s));
+    format!("{read} read in {}, {speed} MB/s: {whole}", time_us(reader.elapsed_s * 1e6))
+}
+
 /// What was verified, and the first findings.
 #[must_use]
 pub fn verified(found: &Verified) -> Vec<String> {
     if !found.enabled {
-        return vec!["not verified (verify=false)".to_owned()];
+        return vec!["not verified: verify is false, or nothing is read".to_owned()];
     }
     let of = format!("{} records acknowledged, {} delivered", count(found.acknowledged), count(found.delivered));
     let mut lines = if found.holds() {
@@ -180,6 +190,10 @@ pub fn verified(found: &Verified) -> Vec<String> {
         let kinds: Vec<String> = kinds.map(|(times, kind)| format!("{} {kind}", count(*times))).collect();
         vec![format!("{of}: FAILED, {}", kinds.join(", "))]
     };
+    if found.allowed > 0 {
+        let allowed = count(found.allowed);
+        lines.push(format!("{allowed} came again or late, as they may where producers are not idempotent"));
+    }
     if found.foreign > 0 {
         lines.push(format!("{} records of others stand on the topics and were passed over", count(found.foreign)));
     }

@@ -129,6 +129,8 @@ fn what_is_not_as_it_should_be_stands_out() {
     report.verified.lost = 12;
     report.verified.corrupted = 1;
     report.verified.foreign = 4;
+    report.verified.allowed = 6;
+    report.catch_up = vec![CatchUp { bytes: 5_000_000, elapsed_s: 2.0, mb_per_s: 2.5, finished: false }];
     report.verified.findings = (0..12).map(|offset| lost(Some(offset))).collect();
     report.verified.findings[1] =
         Finding { kind: FindingKind::Corrupted, topic: "t".into(), partition: 3, offset: None, number: None };
@@ -138,7 +140,9 @@ fn what_is_not_as_it_should_be_stands_out() {
         "80.0 % of the intended rate was acknowledged within the measured time",
         "30 records failed, 7 batches were sent again\n              2,000 × NOT_LEADER\n              10 × timed out\n",
         "broker not known",
-        "FAILED, 12 lost, 1 corrupted\n              4 records of others",
+        "FAILED, 12 lost, 1 corrupted\n              6 came again or late",
+        "4 records of others stand on the topics",
+        "catch-up      5.00 MB read in 2.00 s, 2.50 MB/s: NOT all of it",
         "lost: t-3 offset 0 (record 9 of its producer there)\n              corrupted: t-3 offset not known\n",
         "and 2 more",
         "disk          unknown",
