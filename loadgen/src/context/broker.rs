@@ -81,8 +81,9 @@ async fn ask(client: &Client) -> Result<Described, client::Error> {
 
 /// A broker, as requests about settings number what they belong to.
 const BROKER: i8 = 4;
-/// Tidemill's word for it, and Kafka's.
-const SETTINGS: [&str; 3] = ["durability", "log.flush.interval.messages", "log.flush.interval.ms"];
+/// Tidemill's setting, beside which Kafka's are accepted and without effect.
+const TIDEMILL: &str = "tidemill.durability";
+const SETTINGS: [&str; 3] = [TIDEMILL, "log.flush.interval.messages", "log.flush.interval.ms"];
 
 /// The settings of the first broker that decide when a record is on the disk.
 async fn durability(client: &Client) -> String {
@@ -105,12 +106,14 @@ async fn durability(client: &Client) -> String {
     said_of_durability(&told.collect::<Vec<_>>())
 }
 
-/// Settings and, where they need it, what they mean.
+/// Settings that have an effect and, where they need it, what they mean.
 fn said_of_durability(settings: &[(&str, &str)]) -> String {
-    let said = settings.iter().map(|(name, value)| {
+    let is_tidemill = settings.iter().any(|(name, _)| *name == TIDEMILL);
+    let in_force = settings.iter().filter(|(name, _)| !is_tidemill || *name == TIDEMILL);
+    let said = in_force.map(|(name, value)| {
         let means = match (*name, *value) {
-            ("durability", "disk") => " (flushed before it is acknowledged)",
-            ("durability", "replicas") => " (acknowledged once written; flushed in the background)",
+            (TIDEMILL, "disk") => " (flushed before it is acknowledged)",
+            (TIDEMILL, "replicas") => " (acknowledged once written; flushed in the background)",
             ("log.flush.interval.messages", "1") => " (each append is flushed before it is acknowledged)",
             ("log.flush.interval.messages", "9223372036854775807") => {
                 " (acknowledged once written; the system flushes)"
@@ -131,7 +134,10 @@ mod tests {
     fn settings_of_durability_say_what_they_mean() {
         for (settings, said) in [
             (&[][..], "unknown: the broker does not tell"),
-            (&[("durability", "disk")], "durability=disk (flushed before it is acknowledged)"),
+            (
+                &[("log.flush.interval.messages", "9223372036854775807"), ("tidemill.durability", "disk")],
+                "tidemill.durability=disk (flushed before it is acknowledged)",
+            ),
             (
                 &[("log.flush.interval.messages", "9223372036854775807")],
                 "log.flush.interval.messages=9223372036854775807 (acknowledged once written; the system flushes)",
