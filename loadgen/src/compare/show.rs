@@ -2,7 +2,7 @@
 
 use super::{Comparison, FIGURES, Figure, Ratio};
 use crate::report::html::{by_percentile, page as whole_page, percentile_plot, rows};
-use crate::report::table::{context, findings, kept_up, workload};
+use crate::report::table::{context, findings, kept_up, named, workload};
 use crate::report::text::{aligned, count};
 use crate::report::{Context, Report};
 
@@ -11,10 +11,10 @@ use crate::report::{Context, Report};
 pub fn table(comparison: &Comparison) -> String {
     let mut lines = vec![heading(comparison)];
     if let Some(report) = comparison.reports.first().and_then(|reports| reports.first()) {
-        lines.extend(workload(report).into_iter().map(|line| format!("workload: {line}")));
-        lines.extend(machine(&report.context).into_iter().map(|(name, text)| format!("{name}: {text}")));
+        named(&mut lines, "workload", workload(report));
+        machine(&report.context).into_iter().for_each(|(name, text)| named(&mut lines, name, [text]));
     }
-    lines.extend(brokers(comparison).into_iter().map(|(name, text)| format!("{name}: {text}")));
+    brokers(comparison).into_iter().for_each(|(name, text)| named(&mut lines, &name, [text]));
     lines.push(String::new());
     let mut table = vec![column_names(comparison)];
     table.extend(FIGURES.iter().map(|figure| row(comparison, figure)));

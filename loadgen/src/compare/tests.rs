@@ -68,8 +68,8 @@ fn the_table_has_medians_and_ratios_with_their_spread() {
     let shown = table(&comparison());
     for line in [
         "3 rounds of each, interleaved",
-        "ours: cluster abc, 1 broker at 127.0.0.1:9092; durability=disk",
-        "machine: 2 cores",
+        "ours          cluster abc, 1 broker at 127.0.0.1:9092; durability=disk",
+        "machine       2 cores",
         "theirs, round 1: FELL BEHIND",
     ] {
         assert!(shown.contains(line), "{line} is not in\n{shown}");

@@ -44,7 +44,7 @@ pub fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// A table with the names of its rows on the left; `heading` may be empty.
+/// A table with the names of its rows on the left; `heading` may be empty, and rows with nothing beside their name are left out.
 #[must_use]
 pub fn rows(heading: &[&str], rows: &[Vec<String>]) -> String {
     let mut out = "<table>".to_owned();
@@ -52,7 +52,7 @@ pub fn rows(heading: &[&str], rows: &[Vec<String>]) -> String {
         let cells: Vec<String> = heading.iter().map(|cell| format!("<th>{}</th>", escaped(cell))).collect();
         write!(out, "<thead><tr>{}</tr></thead>", cells.concat()).expect("text");
     }
-    for row in rows {
+    for row in rows.iter().filter(|row| row.len() < 2 || row[1..].iter().any(|cell| !cell.is_empty())) {
         let cells = row.iter().enumerate().map(|(column, cell)| match column {
             0 => format!("<th>{}</th>", escaped(cell)),
             _ => format!("<td>{}</td>", escaped(cell).replace('\n', "<br>")),

@@ -158,7 +158,8 @@ impl Plot<'_> {
             )
             .expect("text");
         }
-        for tick in x.ticks(self.x) {
+        // Seconds are whole.
+        for tick in x.ticks(self.x).into_iter().filter(|tick| self.x != Scale::Linear || tick.fract() == 0.0) {
             let Some(at) = self.x.place(tick).map(|place| across(x, place)) else { continue };
             let text = if self.x == Scale::Nines { nines(tick) } else { super::text::count(tick as u64) };
             write!(
@@ -188,7 +189,11 @@ impl Plot<'_> {
         let placed: Vec<Option<(f64, f64)>> = line.points.iter().map(at).collect();
         // A point that can't be shown breaks the line.
         for run in placed.split(Option::is_none).filter(|run| !run.is_empty()) {
-            let run: Vec<String> = run.iter().flatten().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+            let mut run: Vec<String> = run.iter().flatten().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+            // A point by itself is a line to where it is: nothing is drawn for less.
+            if let [alone] = run.as_slice() {
+                run.push(alone.clone());
+            }
             write!(out, "<polyline class=\"{class}\" points=\"{}\"/>", run.join(" ")).expect("text");
         }
         for ((x, y), note) in placed.iter().zip(&line.notes).filter_map(|(place, note)| Some(((*place)?, note))) {
@@ -252,7 +257,7 @@ mod tests {
         let svg = plot.svg();
         // The lowest at the lower left, the highest at the upper right; what has no logarithm breaks the line.
         assert!(svg.contains("<polyline class=\"s0\" points=\"76.0,256.0 410.0,135.0\"/>"), "{svg}");
-        assert!(svg.contains("<polyline class=\"s0\" points=\"744.0,14.0\"/>"), "{svg}");
+        assert!(svg.contains("<polyline class=\"s0\" points=\"744.0,14.0 744.0,14.0\"/>"), "{svg}");
         assert!(svg.contains("a &amp; b") && svg.contains("<title>100 &lt;ms&gt;</title>"), "{svg}");
         assert_eq!(svg.matches("<circle").count(), 3);
         assert!(svg.contains(">99%</text>") && svg.contains(">100 ms</text>"), "{svg}");

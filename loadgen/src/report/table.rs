@@ -40,7 +40,7 @@ pub fn render(report: &Report) -> String {
 }
 
 /// Lines behind one name.
-fn named(lines: &mut Vec<String>, name: &str, texts: impl IntoIterator<Item = String>) {
+pub fn named(lines: &mut Vec<String>, name: &str, texts: impl IntoIterator<Item = String>) {
     for (index, text) in texts.into_iter().enumerate() {
         let name = if index == 0 { name } else { "" };
         lines.push(format!("{name:NAME_WIDTH$}  {text}"));
