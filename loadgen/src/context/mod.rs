@@ -14,8 +14,8 @@ use shard::pinning::allowed_cpus;
 
 use crate::report::Context;
 
-/// Said of what can't be read.
-const UNKNOWN: &str = "unknown";
+/// Said of what can't be read; the reason may follow.
+pub const UNKNOWN: &str = "unknown";
 
 /// Describes the machine, the broker behind `bootstrap` (`host:port`, with commas between several) and the disk of `broker_dir`,
 /// or of the current folder. Takes as long as some fifty flushes of that disk and a few questions to the broker, which gets
