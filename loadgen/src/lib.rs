@@ -6,17 +6,21 @@
 //! | room | what it holds |
 //! | --- | --- |
 //! | `workload` | what is to be done: the keys of a workload file, which are options too |
+//! | `context` | where it takes place: the machine, its disk, the broker |
 //! | `report` | what came of it: figures, and how they are shown |
+//! | `target`, `search`, `compare` | figures held to bounds, the highest rate that holds them, brokers beside each other |
 //! | `commands` | the verbs |
 //! | `sink` | a null broker |
 
 pub mod commands;
+pub mod compare;
 pub mod context;
 pub mod keys;
 pub mod measure;
 pub mod payload;
 pub mod report;
 pub mod run;
+pub mod search;
 pub mod sink;
 pub mod target;
 pub mod units;

@@ -7,7 +7,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod check;
+mod compare;
+mod find_max;
 mod run;
+mod session;
 
 #[derive(Parser)]
 #[command(
@@ -23,13 +27,37 @@ struct Cli {
 #[derive(Subcommand)]
 enum Verb {
     /// Run a workload and report its figures
+    ///
+    /// Exits with 3, and the offsets, if records that were acknowledged are lost, duplicated, reordered or corrupted; with 2 if it could not
+    /// be run.
     Run(run::RunArguments),
+    /// Run a workload and hold its figures to targets: exits with 0 if all hold, 1 if one is missed
+    Check(check::CheckArguments),
+    /// Run a workload against several brokers in turn, and compare them
+    ///
+    /// Brokers are run against one after the other, in an order that rotates from round to round. A ratio is taken within a round, to the
+    /// first broker; of the rounds' ratios the median is shown, with the least and the most. Each run has topics of its own: their names
+    /// end in `-r`, the round, and the broker's name. Exits with 3 if verification failed in any run.
+    Compare(compare::CompareArguments),
+    /// Search the highest rate at which targets hold
+    ///
+    /// The rate is doubled from the lowest until it fails, then the gap is halved. A rate holds if all targets do, 99 % of it was
+    /// acknowledged within the measured time, and verification found nothing. Each step has topics of its own: their names end in `-s` and
+    /// the step's number. Exits with 1 if not even the lowest rate holds, 3 if verification failed at any rate.
+    FindMax(find_max::FindMaxArguments),
 }
 
 /// Runs the program.
 #[must_use]
 pub fn run() -> ExitCode {
-    match Cli::parse().verb {
+    let exit = match Cli::parse().verb {
         Verb::Run(arguments) => arguments.run(),
-    }
+        Verb::Check(arguments) => arguments.run(),
+        Verb::Compare(arguments) => arguments.run(),
+        Verb::FindMax(arguments) => arguments.run(),
+    };
+    exit.into()
 }
+
+#[cfg(test)]
+mod tests;

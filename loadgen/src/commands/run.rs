@@ -1,12 +1,13 @@
 //! `run`: one workload, its report.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
+use super::session::{Exit, Failure, ended, exit_of, measure, print, print_json, workload, write_page};
+use crate::report::{Report, hgrm, table};
 use crate::run::Plan;
-use crate::workload::{Invalid, Keys, Workload};
+use crate::workload::{Invalid, Keys};
 
 /// Against whom and what: the arguments of every verb that runs a workload.
 #[derive(Clone, Debug, Args)]
@@ -26,7 +27,7 @@ pub struct RunArguments {
     /// How the report is printed
     #[arg(long, value_enum, default_value_t)]
     pub output: Output,
-    /// Write the distributions as produce.hgrm, consume.hgrm and end_to_end.hgrm into this folder
+    /// Write the distributions as produce.hgrm, consume.hgrm and end_to_end.hgrm (in milliseconds) into this folder
     #[arg(long, value_name = "DIR")]
     pub hgrm: Option<PathBuf>,
     /// Write the report as one HTML file
@@ -50,34 +51,51 @@ impl RunArguments {
     /// # Errors
     /// The file can't be read, or the keys make no sense.
     pub fn plan(&self) -> Result<Plan, Invalid> {
-        let file = match &self.workload {
-            Some(path) => {
-                let said = |error: &dyn std::fmt::Display| Invalid(format!("{}: {error}", path.display()));
-                let text = std::fs::read_to_string(path).map_err(|error| said(&error))?;
-                Keys::parse(&text).map_err(|error| said(&error))?
-            }
-            None => Keys::default(),
-        };
-        let workload = Workload::new(&self.keys.over(&file))?;
+        let workload = workload(self.workload.as_deref(), &self.keys)?;
         Ok(Plan { bootstrap: self.bootstrap.clone(), workload, broker_pid: self.broker_pid })
     }
 
-    pub(super) fn run(&self) -> ExitCode {
-        match self.plan() {
-            Ok(plan) => match crate::run::run(&plan, Default::default(), &mut |second| eprintln!("{second:?}")) {
-                Ok(report) => {
-                    println!("{}", serde_json::to_string_pretty(&report).unwrap_or_default());
-                    ExitCode::SUCCESS
-                }
-                Err(error) => {
-                    eprintln!("error: {error}");
-                    ExitCode::from(2)
-                }
-            },
-            Err(invalid) => {
-                eprintln!("error: {invalid}");
-                ExitCode::from(2)
-            }
+    /// Runs a plan of these arguments.
+    pub(super) fn measure(&self, plan: &Plan) -> Result<Report, Failure> {
+        Ok(measure(plan, self.broker_dir.as_deref(), &format!("tidemill-loadgen {}", self.bootstrap))?)
+    }
+
+    /// Prints a report; in its JSON form with what a verb adds to it.
+    pub(super) fn print(&self, report: &Report, added: &impl serde::Serialize) -> Result<(), Failure> {
+        match self.output {
+            Output::Table => print(&table::render(report)),
+            Output::Json => print_json(&With { report, added }),
         }
     }
+
+    /// Writes the files that were asked for.
+    pub(super) fn write_files(&self, report: &Report) -> Result<(), Failure> {
+        if let Some(folder) = &self.hgrm {
+            let written = hgrm::write(folder, &report.histograms);
+            written.map_err(|error| Failure(format!("{}: {error}", folder.display())))?;
+        }
+        self.html.as_ref().map_or(Ok(()), |path| write_page(path, report))
+    }
+
+    pub(super) fn run(&self) -> Exit {
+        let outcome = || {
+            let report = self.measure(&self.plan()?)?;
+            self.print(&report, &Nothing {})?;
+            self.write_files(&report)?;
+            Ok(exit_of(&report, true))
+        };
+        ended(outcome())
+    }
 }
+
+/// A report and keys beside its own.
+#[derive(serde::Serialize)]
+struct With<'a, T> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(flatten)]
+    added: &'a T,
+}
+
+#[derive(serde::Serialize)]
+struct Nothing {}

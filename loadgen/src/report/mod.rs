@@ -2,6 +2,13 @@
 //!
 //! Times are in microseconds where they are shown and in nanoseconds in the histograms.
 
+pub mod hgrm;
+pub mod html;
+pub mod live;
+pub mod plot;
+pub mod table;
+pub mod text;
+
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
@@ -44,6 +51,8 @@ pub struct Context {
     pub client_version: String,
     /// What the broker can be told apart by: its ApiVersions, cluster id, brokers.
     pub broker: String,
+    /// When an acknowledged record is on the disk, as the broker's own settings say.
+    pub durability: String,
     pub cores: u32,
     pub cpu: String,
     pub kernel: String,
@@ -63,7 +72,7 @@ pub struct Disk {
     pub mount_options: String,
     /// `mq-deadline`, `none`, …
     pub io_scheduler: String,
-    /// Time of a 4 KiB write and its flush (`fdatasync`).
+    /// Time of a 4 KiB write and its flush (`fdatasync`); 0 where it could not be measured.
     pub flush_p50_us: f64,
     pub flush_p99_us: f64,
 }
@@ -88,6 +97,32 @@ pub struct Rate {
     pub behind_max_ms: f64,
     /// Records that were due when the measured time ended and had not been handed to the client.
     pub unsent: u64,
+}
+
+/// How far behind its schedule a generator may be at worst and still have kept up, in milliseconds: a stop of that length is what any
+/// machine's scheduler makes now and then, and it counts in the latencies as all else does.
+pub const BEHIND_MS_MAX: f64 = 100.0;
+/// The share of what was intended that has to be acknowledged in the measured time.
+pub const ACHIEVED_SHARE_MIN: f64 = 0.99;
+
+impl Rate {
+    /// Whether the load was what was asked for: nothing was handed over much too late, and what was due was acknowledged in time.
+    /// As many as go is always what was asked for.
+    #[must_use]
+    pub fn kept_up(&self) -> bool {
+        let Some(intended) = self.intended else { return true };
+        self.behind_ms() <= BEHIND_MS_MAX && self.achieved >= intended * ACHIEVED_SHARE_MIN
+    }
+
+    /// How far behind its schedule the generator was: at worst, or by what it had left when the measured time ended.
+    #[must_use]
+    pub fn behind_ms(&self) -> f64 {
+        let left_ms = match self.intended {
+            Some(intended) if intended > 0.0 => self.unsent as f64 / intended * 1e3,
+            _ => 0.0,
+        };
+        self.behind_max_ms.max(left_ms)
+    }
 }
 
 /// A distribution of times, in microseconds. All zero where nothing was measured (`count` 0).
@@ -235,6 +270,14 @@ pub struct Histograms {
     pub consume: Histogram<u64>,
     /// From when a record was due to its delivery.
     pub end_to_end: Histogram<u64>,
+}
+
+impl Histograms {
+    /// Each with the name that the report has for it.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, &Histogram<u64>); 3] {
+        [("produce", &self.produce), ("consume", &self.consume), ("end_to_end", &self.end_to_end)]
+    }
 }
 
 /// An empty one: it grows with what it is given.

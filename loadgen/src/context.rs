@@ -1,1 +1,0 @@
-//! Where a run takes place: the machine, its disk, the broker.
