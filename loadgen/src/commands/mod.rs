@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod run;
+mod sink;
 
 #[derive(Parser)]
 #[command(
@@ -21,9 +22,12 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, and it lives as long as the program")]
 enum Verb {
     /// Run a workload and report its figures
     Run(run::RunArguments),
+    /// Run a null broker, for the generator's own ceiling
+    Sink(sink::SinkArguments),
 }
 
 /// Runs the program.
@@ -31,5 +35,6 @@ enum Verb {
 pub fn run() -> ExitCode {
     match Cli::parse().verb {
         Verb::Run(arguments) => arguments.run(),
+        Verb::Sink(arguments) => arguments.run(),
     }
 }
