@@ -1,11 +1,14 @@
 //! The sink over real sockets, seen by the client: what it serves, and each thing that it does wrong.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use base::{Instant, Offset, PartitionIndex};
 use client::{
-    Acks, Client, Consumer, ConsumerOptions, DeliveryError, Fault, NewTopic, OffsetSpec, Producer, ProducerOptions,
-    ProducerRecord, Start,
+    Acks, Client, ClientOptions, Consumer, ConsumerOptions, DeliveryError, Fault, NewTopic, OffsetSpec, Producer,
+    ProducerOptions, ProducerRecord, Start,
 };
 use e2e::runner::{client, on_shard, within};
 use loadgen::sink::{Pace, SinkOptions, start};
@@ -215,4 +218,58 @@ fn topics_and_offsets_are_administered() {
         let created = client.create_topic(&again, false).await.expect("the name is free again");
         assert_eq!(created.partition_count, 1);
     });
+}
+
+/// What a connection answers to these bytes, up to `until` bytes or its end.
+fn answer_to(address: SocketAddr, frame: &[u8], until: u64) -> Vec<u8> {
+    let mut socket = TcpStream::connect(address).expect("the sink listens");
+    let length = u32::try_from(frame.len()).expect("short");
+    socket.write_all(&[&length.to_be_bytes(), frame].concat()).expect("it reads");
+    let mut answer = Vec::new();
+    socket.take(until).read_to_end(&mut answer).expect("it answers, or closes");
+    answer
+}
+
+#[test]
+fn what_is_not_served_is_told_or_ends_the_connection() {
+    let sink = start(SinkOptions::default()).expect("a sink can be started");
+    // Version 127 of ApiVersions (18), correlation id 7, no client id, no tags.
+    let answer = answer_to(sink.address(), &[0, 18, 0, 127, 0, 0, 0, 7, 0xff, 0xff, 0], 20);
+    // At version 0: length, correlation id, UNSUPPORTED_VERSION, and one range: that of ApiVersions.
+    assert_eq!(answer, [0, 0, 0, 16, 0, 0, 0, 7, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4]);
+    // JoinGroup (11), a version of Produce that is named and never sent, and what is no request at all.
+    for frame in [&[0, 11, 0, 0, 0, 0, 0, 1, 0xff, 0xff][..], &[0, 0, 0, 2, 0, 0, 0, 1, 0xff, 0xff], &[1]] {
+        assert_eq!(answer_to(sink.address(), frame, 1), [0; 0]);
+    }
+}
+
+#[test]
+fn the_verb_says_where_it_listens_and_ends_on_sigterm() {
+    let mut sink = Command::new(env!("CARGO_BIN_EXE_tidemill-loadgen"))
+        .args(["sink", "--partitions", "3", "--fault", "drop@0", "--stall", "1h+1s", "--delay", "0s:0,1h:1s"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut said = String::new();
+    let mut lines = BufReader::new(sink.stdout.take().expect("it is piped"));
+    lines.read_line(&mut said).expect("it speaks");
+    let address = said.trim_end().strip_prefix("ready kafka=").expect("the ready line").to_owned();
+    on_shard(move |shard| async move {
+        let work = async {
+            let client =
+                Client::new(&shard, ClientOptions { create_topics: true, ..ClientOptions::new(vec![address]) });
+            let producer = producer(&client, ProducerOptions::default());
+            assert_eq!(client.topic(TOPIC).await.expect("it is made").partitions.len(), 3);
+            for (value, offset) in [("r0", 0), ("r1", 1)] {
+                assert_eq!(send(&producer, value).await, Ok(Some(offset)));
+            }
+            assert_eq!(receive(&client, 1).await, ["1:r1"]);
+        };
+        within(&shard, LIMIT_S, "the verb", work).await;
+    });
+    let pid = rustix::process::Pid::from_child(&sink);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    assert!(sink.wait().expect("it ends").success());
+    said.clear();
+    assert_eq!(lines.read_line(&mut said).expect("the pipe is sound"), 0, "one line only: {said}");
 }

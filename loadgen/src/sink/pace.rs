@@ -43,7 +43,7 @@ impl fmt::Display for Delays {
     }
 }
 
-/// A time in which nothing is acknowledged or delivered: `2s+1s` is from 2 s to 3 s.
+/// A time in which nothing is acknowledged or delivered: `2s+1s` is from 2 s to 3 s. Requests about anything but records are answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stall {
     pub at: Duration,
