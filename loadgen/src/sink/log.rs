@@ -75,6 +75,8 @@ pub struct Log {
     cost_bytes: usize,
     /// Records taken in: the number of the next one.
     numbered: u64,
+    /// The last record of some batch waits for the next one.
+    holds: bool,
     faults: FaultPlan,
     producers: ProducerTable,
 }
@@ -141,15 +143,14 @@ impl Log {
 
     /// Puts the batch at the end, as it is or as faults make it.
     fn store(&mut self, batch: &BatchView<'_>, append: &Append<'_>, hits: &[Hit]) -> Result<(), Unreadable> {
-        let held = self.held();
-        if hits.is_empty() && held.is_none() {
+        if hits.is_empty() && !self.holds {
             self.push(append, as_sent(batch, self.end), Some(append.readable_at));
             return Ok(());
         }
         let mut parts = Parts::of(batch)?;
         let again = parts.apply(hits);
-        if let Some(held) = held {
-            self.exchange(held, &mut parts, append.readable_at);
+        if self.holds {
+            self.exchange(&mut parts, append.readable_at);
         }
         let mut bytes = parts.build(self.end);
         if has(hits, FaultKind::CorruptBatch)
@@ -158,22 +159,18 @@ impl Log {
             *last ^= 0xff;
         }
         let last = parts.places.len() - 1;
-        let holds = hits.iter().any(|hit| hit.kind == FaultKind::Swap && hit.index == last);
-        self.push(append, bytes, (!holds).then_some(append.readable_at));
+        self.holds = hits.iter().any(|hit| hit.kind == FaultKind::Swap && hit.index == last);
+        self.push(append, bytes, (!self.holds).then_some(append.readable_at));
         for record in again {
             self.push(append, build_single(record, self.end), Some(append.readable_at));
         }
         Ok(())
     }
 
-    /// The batch whose last record waits for the next one.
-    fn held(&self) -> Option<usize> {
-        // Only second copies of its own records can stand behind it.
-        self.batches.iter().rposition(|stored| stored.readable_at.is_none())
-    }
-
-    /// Exchanges the last record of a stored batch with the first of one that comes.
-    fn exchange(&mut self, held: usize, coming: &mut Parts, readable_at: Instant) {
+    /// Exchanges the last record of the batch that waits with the first of one that comes.
+    fn exchange(&mut self, coming: &mut Parts, readable_at: Instant) {
+        // Only second copies of its own records can stand behind it; it may be gone for want of room.
+        let Some(held) = self.batches.iter().rposition(|stored| stored.readable_at.is_none()) else { return };
         let stored = &mut self.batches[held];
         stored.readable_at = Some(readable_at);
         let Some(mut parts) = stored.view().and_then(|view| Parts::of(&view).ok()) else { return };
@@ -182,6 +179,7 @@ impl Log {
         let bytes = Slice::from_vec(parts.build(stored.base_offset));
         self.cost_bytes = self.cost_bytes - stored.bytes.len() + bytes.len();
         stored.bytes = bytes;
+        stored.max_timestamp = stored.view().expect("built here").header().max_timestamp;
         // What stands behind it can't be read earlier.
         for behind in self.batches.range_mut(held + 1..) {
             behind.readable_at = behind.readable_at.max(Some(readable_at));

@@ -108,6 +108,17 @@ fn a_record_that_waits_for_the_next_one_holds_back_what_follows_it() {
 }
 
 #[test]
+fn a_record_that_waits_may_be_gone_before_the_next_one_comes() {
+    let mut log = Log::new(plan(&["swap@0"]));
+    let options = BatchOptions::default();
+    assert_eq!(append(&mut log, &batch("a", options), 1), Ok(0));
+    assert_eq!(log.evict_through(1).len(), 1);
+    assert_eq!(append(&mut log, &batch("b", options), 2), Ok(1));
+    assert_eq!(append(&mut log, &batch("c", options), 3), Ok(2));
+    assert_eq!(readable(&mut log, 3), "1:b 2:c");
+}
+
+#[test]
 fn corruption_changes_one_byte() {
     check(&["corrupt@1"], &["a bb", "c"], &[Ok(0), Ok(2)], "0:a 1:b\u{fffd} 2:c");
     check(&["corrupt-batch@1"], &["a b", "c"], &[Ok(0), Ok(2)], "! 2:c");
