@@ -12,6 +12,7 @@ mod compare;
 mod find_max;
 mod run;
 mod session;
+mod sink;
 
 #[derive(Parser)]
 #[command(
@@ -25,6 +26,7 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, and it lives as long as the program")]
 enum Verb {
     /// Run a workload and report its figures
     ///
@@ -45,6 +47,8 @@ enum Verb {
     /// acknowledged within the measured time, and verification found nothing. Each step has topics of its own: their names end in `-s` and
     /// the step's number. Exits with 1 if not even the lowest rate holds, 3 if verification failed at any rate.
     FindMax(find_max::FindMaxArguments),
+    /// Run a null broker, for the generator's own ceiling
+    Sink(sink::SinkArguments),
 }
 
 /// Runs the program.
@@ -55,6 +59,7 @@ pub fn run() -> ExitCode {
         Verb::Check(arguments) => arguments.run(),
         Verb::Compare(arguments) => arguments.run(),
         Verb::FindMax(arguments) => arguments.run(),
+        Verb::Sink(arguments) => arguments.run(),
     };
     exit.into()
 }

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::context::{UNKNOWN, gather};
+use crate::context::gather;
 use crate::report::live::Live;
 use crate::report::table::{findings, kept_up};
 use crate::report::{Report, html};
@@ -78,15 +78,10 @@ pub(super) fn workload(file: Option<&Path>, keys: &Keys) -> Result<Workload, Inv
 /// what is said of it.
 pub(super) fn measure(plan: &Plan, broker_dir: Option<&Path>, name: &str) -> Result<Report, RunError> {
     let context = gather(&plan.bootstrap, broker_dir);
-    let described = context.broker.clone();
     let mut live = Live::start(name, plan.workload.duration.as_secs_f64().ceil() as u64);
     let outcome = crate::run::run(plan, context, &mut |second| live.second(second));
     drop(live);
-    let mut report = outcome?;
-    // The run says who the cluster is; what was gathered before tells brokers apart by more than that.
-    if !described.starts_with(UNKNOWN) {
-        report.context.broker = described;
-    }
+    let report = outcome?;
     if !report.rate.kept_up() {
         say(&format!("{name}: the load was not what was asked for: {}", behind(&report)));
     }

@@ -168,7 +168,7 @@ fn report(plan: &Plan, setup: &Setup, context: Context, tallies: &[Tally], learn
     };
     Report {
         workload: workload.described(),
-        context: Context { bootstrap: plan.bootstrap.clone(), broker: setup.broker.clone(), ..context },
+        context: Context { bootstrap: plan.bootstrap.clone(), ..context },
         rate,
         produce: Latency::of(&histograms.produce),
         consume: Consume { latency: Latency::of(&histograms.consume), before_acknowledgement: early_share },

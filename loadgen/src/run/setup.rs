@@ -27,7 +27,6 @@ pub struct Setup {
     pub numbering: Numbering,
     /// Where each partition ended before the run, and where it begins.
     pub bounds: Vec<Bounds>,
-    pub broker: String,
 }
 
 /// The offsets of a partition before the run.
@@ -104,7 +103,6 @@ pub(super) async fn prepare(client: &Client, workload: Workload) -> Result<Setup
 
 async fn look(client: &Client, workload: Workload) -> Result<Setup, RunError> {
     let bootstrap = client.options().bootstrap.clone();
-    let broker = describe(client).await?;
     let topics: Vec<Arc<str>> = workload.topic_names().into_iter().map(Arc::from).collect();
     let existing = client.topics().await.map_err(failed("the topics"))?;
     let mut created = Vec::new();
@@ -135,19 +133,7 @@ async fn look(client: &Client, workload: Workload) -> Result<Setup, RunError> {
     let bounds = begins.into_iter().zip(ends).map(|(begin, end)| Bounds { begin, end }).collect();
     let numbering = Numbering { partitions: workload.topics * workload.partitions };
     let run = (client.shard().random() >> 32) as u32;
-    Ok(Setup { bootstrap, workload, run, topics, created, numbering, bounds, broker })
-}
-
-/// Who it is that is measured, as far as the protocol tells.
-async fn describe(client: &Client) -> Result<String, RunError> {
-    let cluster = match client.describe_cluster().await {
-        Err(client::Error::Unsupported { .. }) => return Ok("a broker that does not describe its cluster".into()),
-        other => other.map_err(failed("the cluster"))?,
-    };
-    let features = client.finalized_features().await.unwrap_or_default();
-    let metadata = features.iter().find(|feature| feature.name == "metadata.version");
-    let level = metadata.map_or(String::new(), |feature| format!(", metadata.version {}", feature.level));
-    Ok(format!("cluster {}, {} brokers{level}", cluster.id, cluster.brokers.len()))
+    Ok(Setup { bootstrap, workload, run, topics, created, numbering, bounds })
 }
 
 /// Offsets of all partitions, in the order of their numbers.

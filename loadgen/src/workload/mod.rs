@@ -148,7 +148,7 @@ pub struct Keys {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fetch_partition_bytes: Option<Bytes>,
 
-    /// Megabytes written before the run for catch-up readers to read [default: 0]
+    /// Bytes written before the run for catch-up readers to read [default: 0]
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefill: Option<Bytes>,

@@ -74,13 +74,15 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Gathers records and lays them out as one batch. Offsets are consecutive from the base offset.
+/// Gathers records and lays them out as one batch. Offsets are consecutive from the base offset, but for gaps that are asked for.
 #[derive(Clone, Debug)]
 pub struct BatchBuilder {
     options: BatchOptions,
     /// Room for the header, then the records uncompressed: an uncompressed batch is finished in place.
     buffer: Vec<u8>,
     record_count: i32,
+    /// Of the next record; ahead of the count where there are gaps.
+    next_offset_delta: i32,
     base_timestamp: WallTime,
     max_timestamp: WallTime,
 }
@@ -96,7 +98,8 @@ impl BatchBuilder {
     pub fn with_capacity(options: BatchOptions, bytes: usize) -> Self {
         let mut buffer = Vec::with_capacity(bytes.max(HEADER_BYTES));
         buffer.resize(HEADER_BYTES, 0);
-        Self { options, buffer, record_count: 0, base_timestamp: NO_TIMESTAMP, max_timestamp: NO_TIMESTAMP }
+        let (base_timestamp, max_timestamp) = (NO_TIMESTAMP, NO_TIMESTAMP);
+        Self { options, buffer, record_count: 0, next_offset_delta: 0, base_timestamp, max_timestamp }
     }
 
     /// Adds a record at the end. Deltas of timestamps count from the first record's.
@@ -114,7 +117,7 @@ impl BatchBuilder {
         let base_timestamp = if first { timestamp } else { self.base_timestamp };
         // Wrapping on purpose: reading adds it up with the same wrapping.
         let timestamp_delta = timestamp.0.wrapping_sub(base_timestamp.0);
-        let content_bytes = content_size(timestamp_delta, self.record_count, key, value, headers);
+        let content_bytes = content_size(timestamp_delta, self.next_offset_delta, key, value, headers);
         let total = content_bytes.and_then(|content| content.checked_add(self.buffer.len() + 5));
         let (Some(content_bytes), Some(..=BATCH_BYTES_MAX)) = (content_bytes, total) else {
             return Err(BuildError::TooLarge);
@@ -123,7 +126,7 @@ impl BatchBuilder {
         put_length(out, content_bytes);
         out.push(0);
         put_i64(out, timestamp_delta);
-        put_i32(out, self.record_count);
+        put_i32(out, self.next_offset_delta);
         put_nullable(out, key);
         put_nullable(out, value);
         put_length(out, headers.len());
@@ -134,7 +137,13 @@ impl BatchBuilder {
         self.base_timestamp = base_timestamp;
         self.max_timestamp = if first { timestamp } else { self.max_timestamp.max(timestamp) };
         self.record_count += 1;
+        self.next_offset_delta += 1;
         Ok(())
+    }
+
+    /// Leaves the next offset without a record, as compaction does where it removes one. A batch may consist of gaps alone.
+    pub fn leave_gap(&mut self) {
+        self.next_offset_delta += 1;
     }
 
     #[must_use]
@@ -171,10 +180,10 @@ impl BatchBuilder {
     /// The finished batch.
     ///
     /// # Errors
-    /// There is no record, or compression made the batch larger than 2 GiB.
+    /// There is neither record nor gap, or compression made the batch larger than 2 GiB.
     pub fn finish(self) -> Result<Vec<u8>, BuildError> {
         let options = self.options;
-        if self.record_count == 0 {
+        if self.next_offset_delta == 0 {
             return Err(BuildError::Empty);
         }
         let mut batch = self.buffer;
@@ -199,7 +208,7 @@ impl BatchBuilder {
             attributes: Attributes::new(options.compression)
                 .with_transactional(options.transactional)
                 .with_control(options.control),
-            last_offset_delta: self.record_count - 1,
+            last_offset_delta: self.next_offset_delta - 1,
             base_timestamp: self.base_timestamp,
             max_timestamp: self.max_timestamp,
             producer_id: producer.producer_id,

@@ -117,3 +117,28 @@ fn limits_of_decoding_and_building() {
 
     assert_eq!(BatchBuilder::new(BatchOptions::default()).finish(), Err(BuildError::Empty));
 }
+
+#[test]
+fn gaps_have_offsets_and_no_records() {
+    // Where records stand (`r`) and gaps are left (`-`) -> the records' offsets, the batch's last one.
+    for (places, offsets, last) in
+        [("r-r", &[10, 12][..], 12), ("--r", &[12], 12), ("r--", &[10], 12), ("-", &[], 10), ("rr", &[10, 11], 11)]
+    {
+        let mut builder = BatchBuilder::new(BatchOptions { base_offset: Offset(10), ..BatchOptions::default() });
+        for place in places.chars() {
+            if place == 'r' {
+                builder.add(WallTime(1000), None, Some(b"value"), &[]).unwrap();
+            } else {
+                builder.leave_gap();
+            }
+        }
+        assert_eq!(builder.record_count(), offsets.len());
+        let bytes = builder.finish().unwrap();
+        let batch = BatchView::parse(&bytes).unwrap();
+        assert!(batch.has_valid_crc());
+        assert_eq!(batch.last_offset(), Offset(last), "{places}");
+        let decoded = decode_records(&batch, 0).unwrap();
+        let found: Vec<i64> = decoded.records().map(|record| record.unwrap().offset.0).collect();
+        assert_eq!(found, offsets, "{places}");
+    }
+}
