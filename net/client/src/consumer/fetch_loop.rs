@@ -3,7 +3,7 @@
 //! Owner: one consumer. A fetching task ends once its broker leads none of the partitions; after any failure of the connection it
 //! gives its partitions back to the supervisor, which asks for the metadata again before it hands them out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use base::{BrokerId, LeaderEpoch, NO_EPOCH, Offset, Uuid};
@@ -15,7 +15,7 @@ use wire::messages::{FetchRequest, FetchResponse, OffsetForLeaderEpochRequest, O
 use wire::{ApiKey, ErrorCode};
 
 use super::decode::scan;
-use super::session::{FetchKey, Session, SessionRequest};
+use super::session::{Changes, Session, SessionRequest, Wanted};
 use super::{CHUNKS_MAX, Chunk, Fault, Inner, OutOfRange, PartitionKey, PartitionState, Ready};
 use crate::connection::{Connection, Reply, Sending};
 use crate::wait::Backoff;
@@ -30,8 +30,13 @@ const FETCH_SESSIONS: i16 = 7;
 pub(super) async fn supervise(inner: Rc<Inner>) {
     let (client, shard) = (&inner.client, inner.client.shard());
     let mut backoff = Backoff::new(client.options().retry);
+    let mut seen = None;
     loop {
         let changed = inner.changed.wait();
+        if seen.replace(inner.leadership.get()) == Some(inner.leadership.get()) {
+            changed.await;
+            continue;
+        }
         let mut failed = false;
         for (key, assignment) in inner.leaderless() {
             match place(&inner, &key, assignment).await {
@@ -52,6 +57,7 @@ pub(super) async fn supervise(inner: Rc<Inner>) {
             }
         }
         if failed {
+            seen = None;
             shard.sleep(backoff.next(shard.random())).await;
         } else {
             backoff.reset();
@@ -77,6 +83,7 @@ async fn place(inner: &Inner, key: &PartitionKey, assignment: u64) -> Result<(),
         return Ok(());
     }
     inner.with(key, assignment, |state| state.leader = Some((leader, epoch)));
+    inner.leadership_changed();
     Ok(())
 }
 
@@ -112,7 +119,15 @@ async fn epoch_end(
 async fn fetch_from(inner: Rc<Inner>, leader: BrokerId) {
     let shard = inner.client.shard();
     let (mut session, mut backoff) = (Session::default(), Backoff::new(inner.client.options().retry));
-    while inner.leaders().contains(&leader) {
+    inner.touched.borrow_mut().insert(leader, BTreeSet::new());
+    let mut seen = None;
+    loop {
+        // Asked only after something about leaders has changed: there may be ten thousand partitions, and a thousand answers a second.
+        let leadership = inner.leadership.get();
+        if seen != Some(leadership) && !inner.leaders().contains(&leader) {
+            break;
+        }
+        seen = Some(leadership);
         let changed = inner.changed.wait();
         let result = match inner.client.connection(leader, inner.lane).await {
             Ok(connection) => fetch(&inner, &connection, leader, &mut session, changed).await,
@@ -128,8 +143,9 @@ async fn fetch_from(inner: Rc<Inner>, leader: BrokerId) {
             }
         }
     }
+    inner.touched.borrow_mut().remove(&leader);
     // The supervisor takes the task for finished only after its end.
-    inner.changed.notify_all();
+    inner.leadership_changed();
 }
 
 /// One round: a request for what there is room for, and its answer. False when the broker had only errors.
@@ -140,24 +156,23 @@ async fn fetch(
     session: &mut Session,
     changed: Wait,
 ) -> Result<bool, Error> {
-    let (wanted, assignments) = inner.wanted(leader);
-    if wanted.is_empty() {
+    let version = connection.version::<FetchRequest<'_>>()?;
+    let enabled = inner.options.sessions && version >= FETCH_SESSIONS;
+    let changes = inner.changes(leader, session.wants_all(enabled));
+    if inner.buffered_bytes.get() >= inner.options.buffer_bytes || session.count_with(&changes) == 0 {
+        inner.still_to_be_told(leader, &changes);
         changed.await;
         return Ok(true);
     }
-    let mut version = connection.version::<FetchRequest<'_>>()?;
-    if wanted.keys().any(|key| key.topic_id.is_zero()) {
-        // Some topic's id is not known: it goes by its name.
-        version = version.min(FETCH_BY_ID - 1);
-    }
-    let request = session.request(wanted, inner.options.sessions && version >= FETCH_SESSIONS);
+    let request = session.request(changes, enabled);
+    let version = if session.goes_by_name() { version.min(FETCH_BY_ID - 1) } else { version };
     let slot = connection.slot().await?;
     let how = Sending { wait: inner.options.max_wait, ..Sending::default() };
     let answer = with_request(inner, &request, version >= FETCH_SESSIONS, |request| {
         connection.start(slot, version, request, how)
     })?;
     let reply = answer.wait().await?;
-    let went_well = take_in(inner, connection, session, &reply, &assignments)?;
+    let went_well = take_in(inner, connection, session, &reply)?;
     inner.reset_out_of_range(leader).await?;
     Ok(went_well)
 }
@@ -199,17 +214,8 @@ fn with_request<T>(
     send(&request)
 }
 
-/// The assignment and offset that each partition was asked with.
-type Asked = BTreeMap<FetchKey, (u64, Offset)>;
-
 /// Takes a response in. False when it had errors and nothing else, which a broker need not wait to say.
-fn take_in(
-    inner: &Rc<Inner>,
-    connection: &Connection,
-    session: &mut Session,
-    reply: &Reply,
-    asked: &Asked,
-) -> Result<bool, Error> {
+fn take_in(inner: &Rc<Inner>, connection: &Connection, session: &mut Session, reply: &Reply) -> Result<bool, Error> {
     let response: FetchResponse<'_> = reply.decode()?;
     connection.throttle(response.throttle_time_ms);
     if !session.answered(response.error_code, response.session_id) {
@@ -223,17 +229,14 @@ fn take_in(
     let (mut received, mut bad) = (false, false);
     for topic in &response.responses {
         for data in &topic.partitions {
-            let found = asked.iter().find(|(key, _)| {
-                let same_topic = if by_id { key.topic_id == topic.topic_id } else { *key.topic == *topic.topic };
-                same_topic && key.partition == data.partition_index
-            });
-            let Some((key, &(assignment, offset))) = found else {
+            let Some((key, wanted)) = session.asked(topic.topic, by_id.then_some(topic.topic_id), data.partition_index)
+            else {
                 // What was not asked for is of no use; perhaps what was asked for was named wrongly.
-                inner.doubt(asked);
+                inner.doubt(session);
                 bad = true;
                 continue;
             };
-            let key = (key.topic.clone(), key.partition);
+            let (assignment, offset) = (wanted.assignment, wanted.question.fetch_offset);
             if data.error_code.is_error() {
                 bad = true;
                 take_in_error(inner, &key, assignment, offset, data.error_code);
@@ -252,6 +255,7 @@ fn take_in_error(inner: &Inner, key: &PartitionKey, assignment: u64, offset: Off
             OutOfRange::Fail => inner.fail(key, assignment, Fault::OutOfRange { wanted: offset }),
             OutOfRange::Beginning | OutOfRange::End => {
                 inner.with(key, assignment, |state| state.out_of_range = true);
+                inner.any_out_of_range.set(true);
             }
         }
         return;
@@ -260,7 +264,7 @@ fn take_in_error(inner: &Inner, key: &PartitionKey, assignment: u64, offset: Off
     if error.is_about_metadata() {
         inner.client.doubt_topic(&key.0);
         inner.with(key, assignment, |state| state.leader = None);
-        inner.changed.notify_all();
+        inner.leadership_changed();
     } else if !error.is_retriable() || code == ErrorCode::CorruptMessage {
         // Damage on the broker's disk, which no retry mends; a request that was damaged on its way would not have been understood.
         inner.fail(key, assignment, Fault::Failed(error));
@@ -301,7 +305,10 @@ impl Inner {
     /// Runs `change` on a partition, if it is still the same assignment and has not failed.
     fn with<T>(&self, key: &PartitionKey, assignment: u64, change: impl FnOnce(&mut PartitionState) -> T) -> Option<T> {
         let mut partitions = self.partitions.borrow_mut();
-        partitions.get_mut(key).filter(|state| state.assignment == assignment && !state.failed).map(change)
+        let state = partitions.get_mut(key).filter(|state| state.assignment == assignment && !state.failed)?;
+        let result = change(state);
+        self.touch(key);
+        Some(result)
     }
 
     fn leaderless(&self) -> Vec<(PartitionKey, u64)> {
@@ -311,38 +318,54 @@ impl Inner {
     }
 
     /// Has the partitions look for their leaders again.
-    fn doubt(&self, asked: &Asked) {
-        for (key, (assignment, _)) in asked {
-            self.client.doubt_topic(&key.topic);
-            self.with(&(key.topic.clone(), key.partition), *assignment, |state| state.leader = None);
+    fn doubt(&self, session: &Session) {
+        for (key, wanted) in session.all_asked() {
+            self.client.doubt_topic(&key.0);
+            self.with(key, wanted.assignment, |state| state.leader = None);
         }
-        self.changed.notify_all();
+        self.leadership_changed();
     }
 
-    /// What to ask a broker for: its partitions that have room.
-    fn wanted(&self, leader: BrokerId) -> (BTreeMap<FetchKey, FetchPartition>, Asked) {
-        let (mut wanted, mut asked) = (BTreeMap::new(), Asked::new());
-        if self.buffered_bytes.get() >= self.options.buffer_bytes {
-            return (wanted, asked);
+    /// What to ask a broker for: all its partitions that have room, or those about which something has changed since it was last asked.
+    fn changes(&self, leader: BrokerId, all: bool) -> Changes {
+        let partitions = self.partitions.borrow();
+        let mut touched = self.touched.borrow_mut();
+        let touched = std::mem::take(touched.entry(leader).or_default());
+        if all {
+            let wanted =
+                partitions.iter().filter_map(|(key, state)| Some((key.clone(), self.wanted(leader, key, state)?)));
+            return Changes::All(wanted.collect());
         }
-        for ((topic, partition), state) in &*self.partitions.borrow() {
-            let Some((_, current_leader_epoch)) = state.leader.filter(|(id, _)| *id == leader) else { continue };
-            if state.failed || state.chunks >= CHUNKS_MAX {
-                continue;
-            }
-            let topic_id = self.client.with_metadata(|m| m.topic(topic).map_or(Uuid::ZERO, |known| known.id));
-            let key = FetchKey { topic: topic.clone(), topic_id, partition: *partition };
-            let question = FetchPartition {
-                partition: *partition,
-                current_leader_epoch,
-                fetch_offset: state.fetch_from,
-                partition_max_bytes: i32::try_from(self.options.partition_bytes).unwrap_or(i32::MAX),
-                ..Default::default()
-            };
-            asked.insert(key.clone(), (state.assignment, state.fetch_from));
-            wanted.insert(key, question);
+        let change = |key: PartitionKey| {
+            let wanted = partitions.get(&key).and_then(|state| self.wanted(leader, &key, state));
+            (key, wanted)
+        };
+        Changes::Some(touched.into_iter().map(change).collect())
+    }
+
+    /// The changes were not sent.
+    fn still_to_be_told(&self, leader: BrokerId, changes: &Changes) {
+        if let Changes::Some(changes) = changes {
+            let keys = changes.iter().map(|(key, _)| key.clone());
+            self.touched.borrow_mut().entry(leader).or_default().extend(keys);
         }
-        (wanted, asked)
+    }
+
+    /// What is wanted of a partition, if that broker leads it and there is room for more of it.
+    fn wanted(&self, leader: BrokerId, key: &PartitionKey, state: &PartitionState) -> Option<Wanted> {
+        let (_, current_leader_epoch) = state.leader.filter(|(id, _)| *id == leader)?;
+        if state.failed || state.chunks >= CHUNKS_MAX {
+            return None;
+        }
+        let topic_id = self.client.with_metadata(|m| m.topic(&key.0).map_or(Uuid::ZERO, |known| known.id));
+        let question = FetchPartition {
+            partition: key.1,
+            current_leader_epoch,
+            fetch_offset: state.fetch_from,
+            partition_max_bytes: i32::try_from(self.options.partition_bytes).unwrap_or(i32::MAX),
+            ..Default::default()
+        };
+        Some(Wanted { topic_id, question, assignment: state.assignment })
     }
 
     /// A broker can't be fetched from: its partitions look for their leaders again.
@@ -351,6 +374,7 @@ impl Inner {
         for (key, state) in &mut *self.partitions.borrow_mut() {
             if state.leader.is_some_and(|(id, _)| id == leader) && !state.failed {
                 state.leader = None;
+                self.touch(key);
                 lost.push((key.clone(), state.assignment));
             }
         }
@@ -361,7 +385,7 @@ impl Inner {
                 self.fail(&key, assignment, Fault::Failed(error.clone()));
             }
         }
-        self.changed.notify_all();
+        self.leadership_changed();
     }
 
     /// Goes on from an end of the log where the wanted offset is outside it.
@@ -371,6 +395,9 @@ impl Inner {
             OutOfRange::Beginning => OffsetSpec::Earliest,
             OutOfRange::End => OffsetSpec::Latest,
         };
+        if !self.any_out_of_range.get() {
+            return Ok(());
+        }
         let lost: Vec<_> = {
             let partitions = self.partitions.borrow();
             let here = partitions.iter().filter(|(_, state)| state.out_of_range && !state.failed);
@@ -378,6 +405,9 @@ impl Inner {
             here.map(|(key, state)| (key.clone(), state.assignment)).collect()
         };
         if lost.is_empty() {
+            // Of this broker; another's task looks after its own.
+            let partitions = self.partitions.borrow();
+            self.any_out_of_range.set(partitions.values().any(|state| state.out_of_range && !state.failed));
             return Ok(());
         }
         let asked: Vec<_> = lost.iter().map(|((topic, partition), _)| (&**topic, *partition, spec)).collect();

@@ -174,6 +174,12 @@ struct Inner {
     buffered_bytes: Cell<usize>,
     /// Something about the partitions changed, or there is room again.
     changed: Event,
+    /// Counts the times that a partition's leader, or whether it is read at all, has changed.
+    leadership: Cell<u64>,
+    /// The partitions about which something has changed since each broker that is fetched from was last asked.
+    touched: RefCell<BTreeMap<BrokerId, BTreeSet<PartitionKey>>>,
+    /// Some partition may be out of range.
+    any_out_of_range: Cell<bool>,
     next_assignment: Cell<u64>,
     closed: Cell<bool>,
 }
@@ -222,6 +228,9 @@ impl Consumer {
             ready_event: Event::new(),
             buffered_bytes: Cell::new(0),
             changed: Event::new(),
+            leadership: Cell::new(0),
+            touched: RefCell::default(),
+            any_out_of_range: Cell::new(false),
             next_assignment: Cell::new(0),
             closed: Cell::new(false),
         });
@@ -279,8 +288,10 @@ impl Consumer {
     /// Stops reading a partition; what was fetched of it is dropped.
     pub fn unassign(&self, topic: &str, partition: PartitionIndex) {
         let inner = &self.0.inner;
-        inner.partitions.borrow_mut().remove(&(Rc::from(topic), partition));
-        inner.changed.notify_all();
+        let key = (Rc::from(topic), partition);
+        inner.partitions.borrow_mut().remove(&key);
+        inner.touch(&key);
+        inner.leadership_changed();
     }
 
     /// The offset that is to be read next.
@@ -348,7 +359,22 @@ impl Inner {
             out_of_range: false,
             failed: false,
         };
-        self.partitions.borrow_mut().insert((topic.clone(), partition), state);
+        let key = (topic.clone(), partition);
+        self.touch(&key);
+        self.partitions.borrow_mut().insert(key, state);
+        self.leadership_changed();
+    }
+
+    /// Something about the partition has changed: brokers that it is fetched from are told with the next request.
+    fn touch(&self, key: &PartitionKey) {
+        for touched in self.touched.borrow_mut().values_mut() {
+            touched.insert(key.clone());
+        }
+    }
+
+    /// A partition has another leader, or none, or is not read any more, or has begun to be.
+    fn leadership_changed(&self) {
+        self.leadership.set(self.leadership.get() + 1);
         self.changed.notify_all();
     }
 
@@ -369,6 +395,8 @@ impl Inner {
                 // What follows in other chunks is not read either.
                 state.fetch_from = state.position;
                 drop(partitions);
+                self.touch(&chunk.key);
+                self.leadership_changed();
                 self.release(chunk.bytes.len());
                 return Some(Err(ConsumeError { topic, partition, fault: Fault::Corrupt(corrupt) }));
             }
@@ -379,6 +407,7 @@ impl Inner {
         let taken = chunk.bytes.split_to(header.size_bytes()).len();
         if chunk.bytes.is_empty() {
             state.chunks = state.chunks.saturating_sub(1);
+            self.touch(&chunk.key);
         } else {
             self.ready.borrow_mut().push_front(Ready::Chunk(chunk));
         }
@@ -410,9 +439,10 @@ impl Inner {
         };
         state.failed = true;
         drop(partitions);
+        self.touch(key);
         let error = ConsumeError { topic: key.0.clone(), partition: key.1, fault };
         self.make_ready(Ready::Failed { assignment, error });
-        self.changed.notify_all();
+        self.leadership_changed();
     }
 
     /// Brokers that lead a partition which is being read.
