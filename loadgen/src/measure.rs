@@ -162,9 +162,10 @@ impl Meter {
         }
     }
 
-    /// Of the records of an acknowledgement so many had been delivered before it came.
-    pub fn early(&mut self, acknowledged_ns: u64, count: u64) {
-        if count > 0 && self.window.has(acknowledged_ns) {
+    /// Records that were due then had been delivered before their acknowledgement came.
+    pub fn early(&mut self, due_ns: &[u64]) {
+        let count = due_ns.iter().filter(|due| self.window.has(**due)).count() as u64;
+        if count > 0 && self.second.is_some() {
             self.tally.early += count;
             record(&mut self.tally.histograms.consume, 0, count);
         }
@@ -198,7 +199,7 @@ mod tests {
         meter.acknowledged(second + 5, &[second - 5], 10);
         meter.acknowledged(second + 7, &[second + 2, second + 4], 20);
         meter.delivered(second + 9, second + 2, Some(second + 7));
-        meter.early(second + 9, 3);
+        meter.early(&[second - 1, second + 1, second + 2, second + 3]);
         meter.behind(50);
         let (over, tally) = meter.roll(2 * second).expect("a second is over");
         assert_eq!((over, tally.acknowledged, tally.acknowledged_bytes, tally.delivered), (0, 3, 30, 1));

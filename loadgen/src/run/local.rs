@@ -130,9 +130,7 @@ impl Local {
     /// Takes in news of records that this thread reads.
     pub fn hear(&self, stream: u32, news: News) {
         let early = self.judge.borrow_mut().told(stream, news);
-        if let News::Acknowledged(ack) = news {
-            self.meter.borrow_mut().early(ack.at_ns, early);
-        }
+        self.meter.borrow_mut().early(&early);
     }
 
     /// Records were not acknowledged.

@@ -108,8 +108,8 @@ impl Judge {
         place
     }
 
-    /// Takes in what a producer was told. Returns how many of the records had been delivered before.
-    pub fn told(&mut self, stream: u32, news: News) -> u64 {
+    /// Takes in what a producer was told. Returns when those of the records were due that had been delivered before.
+    pub fn told(&mut self, stream: u32, news: News) -> Vec<u64> {
         let place = self.place(stream);
         let ledger = &mut self.ledgers[place].1;
         match news {
@@ -120,7 +120,7 @@ impl Judge {
                     let partition = self.rules.numbering.partition(stream);
                     self.unplaced.retain(|(its_partition, offset)| {
                         let number = ack.number_at(*offset).filter(|_| *its_partition == partition);
-                        number.is_none_or(|number| ledger.delivered(number).sighting == Sighting::Again)
+                        number.is_none_or(|number| ledger.delivered(number, 0).sighting == Sighting::Again)
                     });
                 }
                 return early;
@@ -133,7 +133,7 @@ impl Judge {
             }
             News::Unknown { first, count } => ledger.unknown(first, count),
         }
-        0
+        Vec::new()
     }
 
     /// Takes in a record that was delivered; `None` where it is not one to be measured.
@@ -151,7 +151,7 @@ impl Judge {
         };
         self.found.delivered += 1;
         let place = self.place(stamp.stream);
-        let seen = self.ledgers[place].1.delivered(stamp.number);
+        let seen = self.ledgers[place].1.delivered(stamp.number, stamp.due_ns);
         let kind = match seen.sighting {
             Sighting::Again => Some(FindingKind::Duplicated),
             _ if seen.was_refused => Some(FindingKind::Unexpected),
@@ -181,7 +181,7 @@ impl Judge {
             if self.rules.numbering.partition(*stream) == partition
                 && let Some(damaged) = ledger.range_at(offset).and_then(|ack| ack.number_at(offset))
             {
-                ledger.delivered(damaged);
+                ledger.delivered(damaged, 0);
                 number = Some(damaged);
                 break;
             }

@@ -73,49 +73,44 @@ pub struct Ledger {
     next: u64,
     missing: Ranges,
     pending: VecDeque<Pending>,
-    /// Delivered, and their acknowledgement not known.
-    early: Ranges,
+    /// Delivered, and their acknowledgement not known; by number, with when each was due.
+    early: VecDeque<(u64, u64)>,
     refused: Ranges,
 }
 
 impl Ledger {
-    /// Takes in an acknowledgement; returns how many of the records had been delivered before it was known.
-    pub fn acknowledged(&mut self, ack: Ack) -> u64 {
-        let early: Vec<u64> =
-            if self.early.is_empty() { Vec::new() } else { self.early.within(ack.first, ack.end()).collect() };
-        early.iter().for_each(|number| {
-            self.early.remove(*number);
-        });
+    /// Takes in an acknowledgement; returns when those of the records were due that had been delivered before it was known.
+    pub fn acknowledged(&mut self, ack: Ack) -> Vec<u64> {
+        let early = self.take_early(ack.first, ack.end());
         let left = ack.count - early.len() as u64;
         if left > 0 {
             // In order but for what was sent again without idempotence.
             let place = self.pending.partition_point(|pending| pending.ack.first < ack.first);
             self.pending.insert(place, Pending { ack, left });
         }
-        early.len() as u64
+        early
     }
 
     /// Records were refused: they were not written. Returns those that were delivered all the same.
     pub fn refused(&mut self, first: u64, count: u64) -> Vec<u64> {
         self.refused.insert(first, first + count);
-        let delivered: Vec<u64> =
-            (first..first + count).filter(|number| *number < self.next && !self.missing.contains(*number)).collect();
-        delivered.iter().for_each(|number| {
-            self.early.remove(*number);
-        });
-        delivered
+        self.take_early(first, first + count);
+        (first..first + count).filter(|number| self.was_delivered(*number)).collect()
     }
 
     /// Nothing will be heard of the acknowledgement of these records any more; they may have been written or not.
     pub fn unknown(&mut self, first: u64, count: u64) {
-        let early: Vec<u64> = self.early.within(first, first + count).collect();
-        early.iter().for_each(|number| {
-            self.early.remove(*number);
-        });
+        self.take_early(first, first + count);
+    }
+
+    fn take_early(&mut self, first: u64, end: u64) -> Vec<u64> {
+        let from = self.early.partition_point(|(number, _)| *number < first);
+        let to = self.early.partition_point(|(number, _)| *number < end);
+        self.early.drain(from..to).map(|(_, due_ns)| due_ns).collect()
     }
 
     /// Takes in a delivery.
-    pub fn delivered(&mut self, number: u64) -> Seen {
+    pub fn delivered(&mut self, number: u64, due_ns: u64) -> Seen {
         let sighting = if number >= self.next {
             self.missing.insert(self.next, number);
             self.next = number + 1;
@@ -128,7 +123,8 @@ impl Ledger {
         let was_refused = !self.refused.is_empty() && self.refused.contains(number);
         let acknowledged_ns = self.settle(number);
         if acknowledged_ns.is_none() && !was_refused {
-            self.early.insert(number, number + 1);
+            let place = self.early.partition_point(|(other, _)| *other < number);
+            self.early.insert(place, (number, due_ns));
         }
         Seen { sighting, acknowledged_ns, was_refused }
     }
@@ -164,7 +160,7 @@ impl Ledger {
     pub fn unreadable(&mut self, ack: &Ack) -> Vec<u64> {
         let numbers: Vec<u64> = (ack.first..ack.end()).filter(|number| !self.was_delivered(*number)).collect();
         numbers.iter().for_each(|number| {
-            self.delivered(*number);
+            self.delivered(*number, 0);
         });
         numbers
     }
@@ -200,14 +196,14 @@ mod tests {
             let (first, count) = rest.split_once('+').unwrap_or((rest, "1"));
             let (first, count): (u64, u64) = (first.parse().expect("a number"), count.parse().expect("a count"));
             said.push(match verb {
-                "a" => format!("early {}", ledger.acknowledged(ack(first, count))),
+                "a" => format!("early {:?}", ledger.acknowledged(ack(first, count))),
                 "r" => format!("{:?}", ledger.refused(first, count)),
                 "u" => {
                     ledger.unknown(first, count);
                     "-".into()
                 }
                 _ => {
-                    let seen = ledger.delivered(first);
+                    let seen = ledger.delivered(first, 100 + first);
                     let known = seen.acknowledged_ns.map_or("?".into(), |at| at.to_string());
                     format!("{:?} {known}{}", seen.sighting, if seen.was_refused { " refused" } else { "" })
                 }
@@ -219,18 +215,18 @@ mod tests {
     #[test]
     fn stories_end_as_they_should() {
         let cases: &[(&str, &[&str], &[u64])] = &[
-            ("a0+2 d0 d1", &["early 0", "InTurn 0", "InTurn 0"], &[]),
-            ("d0 d1 a0+2", &["InTurn ?", "InTurn ?", "early 2"], &[]),
-            ("d0 a0+2 d1", &["InTurn ?", "early 1", "InTurn 0"], &[]),
-            ("a0+3 d0 d2", &["early 0", "InTurn 0", "InTurn 0"], &[1]),
-            ("a0+3 d0 d2 d1", &["early 0", "InTurn 0", "InTurn 0", "Late 0"], &[]),
-            ("a0+2 d0 d1 d1", &["early 0", "InTurn 0", "InTurn 0", "Again ?"], &[]),
-            ("a0+2 d0 d0 d1", &["early 0", "InTurn 0", "Again ?", "InTurn 0"], &[]),
+            ("a0+2 d0 d1", &["early []", "InTurn 0", "InTurn 0"], &[]),
+            ("d0 d1 a0+2", &["InTurn ?", "InTurn ?", "early [100, 101]"], &[]),
+            ("d0 a0+2 d1", &["InTurn ?", "early [100]", "InTurn 0"], &[]),
+            ("a0+3 d0 d2", &["early []", "InTurn 0", "InTurn 0"], &[1]),
+            ("a0+3 d0 d2 d1", &["early []", "InTurn 0", "InTurn 0", "Late 0"], &[]),
+            ("a0+2 d0 d1 d1", &["early []", "InTurn 0", "InTurn 0", "Again ?"], &[]),
+            ("a0+2 d0 d0 d1", &["early []", "InTurn 0", "Again ?", "InTurn 0"], &[]),
             (
                 "a5+2 a0+5 d0 d1 d2 d3 d4 d5 d6",
                 &[
-                    "early 0",
-                    "early 0",
+                    "early []",
+                    "early []",
                     "InTurn 0",
                     "InTurn 0",
                     "InTurn 0",
@@ -241,11 +237,11 @@ mod tests {
                 ],
                 &[],
             ),
-            ("r0+2 a2+1 d2", &["[]", "early 0", "InTurn 20"], &[]),
-            ("r0+2 d1 a2+1", &["[]", "InTurn ? refused", "early 0"], &[2]),
+            ("r0+2 a2+1 d2", &["[]", "early []", "InTurn 20"], &[]),
+            ("r0+2 d1 a2+1", &["[]", "InTurn ? refused", "early []"], &[2]),
             ("d0 d1 r1+2", &["InTurn ?", "InTurn ?", "[1]"], &[]),
-            ("u0+2 d1 a2+1 d2", &["-", "InTurn ?", "early 0", "InTurn 20"], &[]),
-            ("a0+2", &["early 0"], &[0, 1]),
+            ("u0+2 d1 a2+1 d2", &["-", "InTurn ?", "early []", "InTurn 20"], &[]),
+            ("a0+2", &["early []"], &[0, 1]),
         ];
         for (story, expected, lost) in cases {
             let (ledger, said) = told(story);
