@@ -25,6 +25,8 @@ use crate::workload::{Rate, Schedule};
 const BURST: u32 = 256;
 /// The least time between two looks at what is due: records that fall due in between are this late at most, which counts as latency.
 const TICK: Duration = Duration::from_micros(100);
+/// How long after the end records may be sent that were due before it.
+const GRACE: Duration = Duration::from_millis(20);
 /// The pause after a record that could not be handed to the client.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -47,7 +49,11 @@ struct Stream {
 /// What a producer has on its way.
 #[derive(Default)]
 struct Book {
-    streams: HashMap<u32, Stream>,
+    streams: Vec<Stream>,
+    /// By partition: where its stream stands.
+    places: HashMap<u32, usize>,
+    /// The partition looked at last: records come in runs.
+    last: Option<(u32, usize)>,
     /// The partition of each batch.
     batches: HashMap<u64, u32>,
     /// Vectors that are used again.
@@ -55,31 +61,41 @@ struct Book {
 }
 
 impl Book {
-    fn sent(&mut self, partition: u32, batch: u64, due_ns: u64, bytes: usize) {
-        let stream = self.streams.entry(partition).or_default();
-        let number = stream.next_number;
-        stream.next_number += 1;
-        match stream.batches.back_mut().filter(|newest| newest.id == batch) {
-            Some(newest) => {
-                newest.due_ns.push(due_ns);
-                newest.bytes += bytes as u64;
-            }
-            None => {
-                let mut due = self.spare.pop().unwrap_or_default();
-                due.push(due_ns);
-                stream.batches.push_back(SentBatch { id: batch, first: number, due_ns: due, bytes: bytes as u64 });
-                self.batches.insert(batch, partition);
-            }
-        }
+    fn stream(&mut self, partition: u32) -> &mut Stream {
+        let place = match self.last {
+            Some((last, place)) if last == partition => place,
+            _ => *self.places.entry(partition).or_insert_with(|| {
+                self.streams.push(Stream::default());
+                self.streams.len() - 1
+            }),
+        };
+        self.last = Some((partition, place));
+        &mut self.streams[place]
     }
 
-    fn next_number(&self, partition: u32) -> u64 {
-        self.streams.get(&partition).map_or(0, |stream| stream.next_number)
+    fn sent(&mut self, partition: u32, batch: u64, due_ns: u64, bytes: usize) {
+        let stream = self.stream(partition);
+        let first = stream.next_number;
+        stream.next_number += 1;
+        if let Some(newest) = stream.batches.back_mut().filter(|newest| newest.id == batch) {
+            newest.due_ns.push(due_ns);
+            newest.bytes += bytes as u64;
+            return;
+        }
+        let mut due = self.spare.pop().unwrap_or_default();
+        due.push(due_ns);
+        let sent = SentBatch { id: batch, first, due_ns: due, bytes: bytes as u64 };
+        self.stream(partition).batches.push_back(sent);
+        self.batches.insert(batch, partition);
+    }
+
+    fn next_number(&mut self, partition: u32) -> u64 {
+        self.stream(partition).next_number
     }
 
     fn settled(&mut self, batch: u64) -> Option<(u32, SentBatch)> {
         let partition = self.batches.remove(&batch)?;
-        let batches = &mut self.streams.get_mut(&partition)?.batches;
+        let batches = &mut self.stream(partition).batches;
         let place = batches.iter().position(|sent| sent.id == batch)?;
         Some((partition, batches.remove(place)?))
     }
@@ -172,10 +188,12 @@ impl Producing {
     pub async fn run(mut self, end_ns: u64) {
         let mut sent = 0;
         self.local.shard.sleep_until(self.local.begin.get()).await;
-        let limit = self.local.begin.get() + Duration::from_nanos(end_ns);
+        // What was due just before the end is still sent, unless the client takes no more.
+        let over_ns = if self.schedule.is_some() { end_ns + GRACE.as_nanos() as u64 } else { end_ns };
+        let limit = self.local.begin.get() + Duration::from_nanos(over_ns);
         loop {
             let now_ns = self.local.now_ns();
-            if now_ns >= end_ns {
+            if now_ns >= over_ns {
                 break;
             }
             let wall = self.local.shard.wall();
@@ -191,8 +209,11 @@ impl Producing {
                 self.local.shard.yield_now().await;
                 continue;
             }
+            if until >= end_ns {
+                break;
+            }
             let now = self.local.shard.now();
-            let until = self.local.begin.get() + Duration::from_nanos(until.min(end_ns));
+            let until = self.local.begin.get() + Duration::from_nanos(until);
             self.local.shard.sleep_until(until.max(now + TICK)).await;
         }
         if let Some(schedule) = &self.schedule {
@@ -251,7 +272,7 @@ impl Producing {
             }
             None => self.turns.choose(bytes, now_ns, &setup),
         };
-        let number = self.book.borrow().next_number(partition);
+        let number = self.book.borrow_mut().next_number(partition);
         let stream = setup.numbering.stream(self.index, partition);
         stamp(&mut self.value, &Stamp { run: setup.run, stream, number, due_ns }, key.unwrap_or_default());
         let (topic, index): (_, PartitionIndex) = setup.place(partition);
