@@ -132,7 +132,7 @@ async fn fetch(node: &Rc<Node>, task: FetchTask, waiting: &WaitingFetch) -> Mess
 /// Lets `work` run and sends what it yields.
 fn answer(node: &Rc<Node>, reply: Option<Reply<Message>>, work: impl Future<Output = Message> + 'static) {
     let task = async move { send(reply, work.await) };
-    drop(node.shard.spawn(Class::Latency, node.accounts.mesh.clone(), task));
+    node.shard.spawn_detached(Class::Latency, node.accounts.mesh.clone(), task);
 }
 
 fn send(reply: Option<Reply<Message>>, message: Message) {
