@@ -12,7 +12,7 @@ use base::{Instant, ShardId};
 use shard::Slice;
 use wire::ErrorCode;
 
-use super::{Boxed, place};
+use super::Boxed;
 use crate::message::{FetchId, FetchTarget, FetchTask, Fetched, Message};
 use crate::node::Node;
 use crate::partition;
@@ -65,10 +65,22 @@ pub async fn fetch(node: &Rc<Node>, plan: FetchPlan) -> Vec<Fetched<Slice>> {
     } else {
         fetch_from_many(node, &parts, ask).await
     };
-    let answers = parts.into_iter().zip(answers).flat_map(|(part, answers)| part.places.into_iter().zip(answers));
-    let mut answers = place(count, answers, || Fetched::failed(ErrorCode::NotLeaderOrFollower));
+    let mut answers = in_order(count, parts, answers);
     trim(&mut answers, plan.max_bytes);
     answers
+}
+
+/// Puts the answers of the parts back into the order of the plan.
+fn in_order(count: usize, parts: Vec<Part>, answers: Vec<Vec<Fetched<Slice>>>) -> Vec<Fetched<Slice>> {
+    let lines = parts.into_iter().zip(answers);
+    let mut lines: Vec<_> =
+        lines.map(|(part, answers)| (part.places.into_iter().peekable(), answers.into_iter())).collect();
+    // Each part has its places in ascending order, so the next one is at the head of a line.
+    let next = |place| {
+        let line = lines.iter_mut().find_map(|(places, answers)| places.next_if_eq(&place).map(|_| answers));
+        line.and_then(Iterator::next).unwrap_or_else(|| Fetched::failed(ErrorCode::NotLeaderOrFollower))
+    };
+    (0..count).map(next).collect()
 }
 
 /// The answers of the parts, in their order.
@@ -250,5 +262,42 @@ fn trim(answers: &mut [Fetched<Slice>], max_bytes: usize) {
             answer.bytes = 0;
         }
         total += answer.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{NO_EPOCH, Offset, PartitionIndex, ShardId, Uuid};
+    use storage::LogId;
+    use wire::ErrorCode;
+
+    use super::{FetchTarget, Fetched, in_order, split};
+
+    #[test]
+    fn answers_come_in_the_order_of_the_plan_whoever_owns_what() {
+        let target = |index| FetchTarget {
+            log: LogId { topic_id: Uuid::ZERO, partition: PartitionIndex(index) },
+            offset: Offset(0),
+            max_bytes: 1,
+            current_epoch: NO_EPOCH,
+            last_fetched_epoch: NO_EPOCH,
+        };
+        for owners in [&[][..], &[3], &[0, 0], &[1, 0, 1, 1, 2, 0]] {
+            let plan = owners.iter().zip(0..).map(|(owner, index)| (ShardId(*owner), target(index))).collect();
+            let parts = split(plan);
+            // Each answer says which partition it is of.
+            let of = |target: &FetchTarget| Fetched {
+                high_watermark: Offset(i64::from(target.log.partition.0)),
+                ..Fetched::failed(ErrorCode::None)
+            };
+            let answers = parts.iter().map(|part| part.targets.iter().map(of).collect()).collect();
+            let marks =
+                in_order(owners.len(), parts, answers).iter().map(|answer| answer.high_watermark.0).collect::<Vec<_>>();
+            assert_eq!(marks, (0..owners.len() as i64).collect::<Vec<_>>(), "{owners:?}");
+        }
+        // An owner that has gone away answers for none of its partitions.
+        let parts = split(vec![(ShardId(0), target(0)), (ShardId(1), target(1))]);
+        let answers = in_order(2, parts, vec![vec![Fetched::failed(ErrorCode::None)], Vec::new()]);
+        assert_eq!(answers[1].error, ErrorCode::NotLeaderOrFollower);
     }
 }
