@@ -130,7 +130,7 @@ fn serve(node: &Rc<Node>, socket: Socket, peer: SocketAddr) {
         drop(counted);
         take_back(&owned, Port::Kafka).await;
     };
-    drop(node.shard.spawn(Class::Latency, node.accounts.connections.clone(), task));
+    node.shard.spawn_detached(Class::Latency, node.accounts.connections.clone(), task);
 }
 
 /// Closes the connections of this shard that go nowhere, for ever.

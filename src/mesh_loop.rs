@@ -12,7 +12,7 @@ use crate::connections;
 use crate::message::{BatchTask, FetchTask, Message};
 use crate::node::Node;
 use crate::observe;
-use crate::partition;
+use crate::partition::{self, WaitingFetch};
 
 /// Serves until it is told to stop. The reply to that word is left to the caller: it goes out when all is closed.
 pub async fn run(node: Rc<Node>) -> Option<Reply<Message>> {
@@ -70,8 +70,8 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
             answer(node, reply, async move { Message::Produced(produced.await) });
         }
         Message::Fetch(task) => {
-            let serving = node.clone();
-            answer(node, reply, async move { fetch(&serving, task).await });
+            let (serving, waiting) = (node.clone(), node.fetch_cancels.register(task.id));
+            answer(node, reply, async move { fetch(&serving, task, &waiting).await });
         }
         Message::CancelFetch(id) => node.fetch_cancels.cancel(id),
         Message::ListOffsets(queries) => {
@@ -124,15 +124,15 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
     }
 }
 
-async fn fetch(node: &Rc<Node>, task: FetchTask) -> Message {
-    let fetched = partition::fetch(node, task).await;
+async fn fetch(node: &Rc<Node>, task: FetchTask, waiting: &WaitingFetch) -> Message {
+    let fetched = partition::fetch(node, task, waiting).await;
     Message::Fetched(fetched.into_iter().map(|answer| answer.map(|slice| slice.export())).collect())
 }
 
 /// Lets `work` run and sends what it yields.
 fn answer(node: &Rc<Node>, reply: Option<Reply<Message>>, work: impl Future<Output = Message> + 'static) {
     let task = async move { send(reply, work.await) };
-    drop(node.shard.spawn(Class::Latency, node.accounts.mesh.clone(), task));
+    node.shard.spawn_detached(Class::Latency, node.accounts.mesh.clone(), task);
 }
 
 fn send(reply: Option<Reply<Message>>, message: Message) {

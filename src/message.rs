@@ -21,7 +21,7 @@ pub enum Message {
     Produced(Vec<Produced>),
     Fetch(FetchTask),
     Fetched(Vec<Fetched<ForeignSlice>>),
-    /// The connection no longer wants the answer of this fetch. One way.
+    /// This fetch is to answer with what there is and wait for no more, or nobody wants its answer. One way.
     CancelFetch(FetchId),
     ListOffsets(Vec<ListOffset>),
     ListedOffsets(Vec<ListedOffset>),

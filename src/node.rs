@@ -161,6 +161,6 @@ impl Node {
 
     /// Runs a task in the latency class, on the account of the requests.
     pub fn spawn_latency(&self, task: impl Future<Output = ()> + 'static) {
-        drop(self.shard.spawn(Class::Latency, self.accounts.requests.clone(), task));
+        self.shard.spawn_detached(Class::Latency, self.accounts.requests.clone(), task);
     }
 }

@@ -14,11 +14,15 @@ use storage::{ActiveProducer, LogId};
 use wire::ErrorCode;
 
 use crate::message::{
-    Acks, BatchTask, EpochEndFound, EpochEndQuery, FetchId, FetchTarget, FetchTask, Fetched, ListOffset, ListedOffset,
-    Message, ProduceTask, Produced, RecordsDeletion,
+    Acks, BatchTask, EpochEndFound, EpochEndQuery, ListOffset, ListedOffset, Message, ProduceTask, Produced,
+    RecordsDeletion,
 };
 use crate::node::Node;
 use crate::partition;
+
+mod fetch;
+
+pub use fetch::{FetchPlan, fetch};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 
@@ -107,148 +111,6 @@ async fn produce_there(
             other => unreachable!("a Produce is answered by Produced, not {other:?}"),
         }
     })
-}
-
-/// What a fetch is to gather.
-pub struct FetchPlan {
-    pub targets: Vec<FetchTarget>,
-    pub max_bytes: usize,
-    pub min_bytes: usize,
-    pub deadline: Instant,
-}
-
-/// Tells the owning shards, when dropped, that nobody waits for a fetch any more.
-struct CancelGuard {
-    node: Rc<Node>,
-    id: FetchId,
-    owners: Vec<ShardId>,
-}
-
-impl Drop for CancelGuard {
-    fn drop(&mut self) {
-        for owner in std::mem::take(&mut self.owners) {
-            let (node, id) = (self.node.clone(), self.id);
-            let mesh = node.mesh.clone();
-            node.spawn_latency(async move { mesh.post(owner, Message::CancelFetch(id)).await });
-        }
-    }
-}
-
-/// Reads from every target. Several shards are first asked for what is there; only when that is too little does the fetch
-/// wait, on all of them, until the first has something new.
-pub async fn fetch(node: &Rc<Node>, plan: FetchPlan) -> Vec<Fetched<Slice>> {
-    let owners = {
-        let view = node.view();
-        let mut owners: Vec<_> = plan.targets.iter().filter_map(|target| view.owner(target.log)).collect();
-        owners.sort_unstable();
-        owners.dedup();
-        owners
-    };
-    let mut answers = if owners.len() <= 1 {
-        fetch_round(node, &plan.targets, plan.max_bytes, plan.min_bytes, plan.deadline).await
-    } else {
-        fetch_from_many(node, &plan).await
-    };
-    trim(&mut answers, plan.max_bytes);
-    answers
-}
-
-async fn fetch_from_many(node: &Rc<Node>, plan: &FetchPlan) -> Vec<Fetched<Slice>> {
-    loop {
-        let answers = fetch_round(node, &plan.targets, plan.max_bytes, 0, plan.deadline).await;
-        let bytes: usize = answers.iter().map(|answer| answer.bytes).sum();
-        let failed = answers.iter().any(|answer| answer.error != ErrorCode::None || answer.diverging.is_some());
-        if bytes >= plan.min_bytes || failed || node.shard.now() >= plan.deadline {
-            return answers;
-        }
-        // Wait for the first news beyond what was just read: from each target's next offset.
-        let mut beyond = plan.targets.clone();
-        for (target, answer) in beyond.iter_mut().zip(&answers) {
-            target.offset = answer.high_watermark.max(target.offset);
-        }
-        drop(answers);
-        first_news(node, beyond, plan.deadline).await;
-    }
-}
-
-/// One request to each owner; gathers all answers.
-async fn fetch_round(
-    node: &Rc<Node>,
-    targets: &[FetchTarget],
-    max_bytes: usize,
-    min_bytes: usize,
-    deadline: Instant,
-) -> Vec<Fetched<Slice>> {
-    let (waits, _cancel) = start_fetch(node, targets.to_vec(), max_bytes, min_bytes, deadline).await;
-    let mut parts = Vec::with_capacity(targets.len());
-    for (places, wait) in waits {
-        parts.extend(places.into_iter().zip(wait.await));
-    }
-    place(targets.len(), parts, || Fetched::failed(ErrorCode::NotLeaderOrFollower))
-}
-
-/// Resolves when any owner has a byte beyond the targets' offsets, or an error, or at the deadline.
-async fn first_news(node: &Rc<Node>, targets: Vec<FetchTarget>, deadline: Instant) {
-    let (mut waits, _cancel) = start_fetch(node, targets, 1, 1, deadline).await;
-    std::future::poll_fn(|context| {
-        let ready = waits.iter_mut().any(|(_, wait)| wait.as_mut().poll(context).is_ready());
-        if ready || waits.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-}
-
-type FetchWait = (Vec<usize>, Boxed<Vec<Fetched<Slice>>>);
-
-async fn start_fetch(
-    node: &Rc<Node>,
-    targets: Vec<FetchTarget>,
-    max_bytes: usize,
-    min_bytes: usize,
-    deadline: Instant,
-) -> (Vec<FetchWait>, CancelGuard) {
-    let id = node.next_fetch_id();
-    let split = split(node, targets.into_iter().map(|target| (target.log, target)));
-    let mut cancel = CancelGuard { node: node.clone(), id, owners: Vec::new() };
-    let mut waits: Vec<FetchWait> = Vec::new();
-    // The remote ones first: they work while this shard reads its own.
-    for (owner, tasks) in split.there {
-        let (places, targets): (Vec<_>, Vec<_>) = tasks.into_iter().unzip();
-        let task = FetchTask { id, targets, max_bytes, min_bytes, deadline };
-        let sent = node.mesh.send_request(owner, Message::Fetch(task)).await;
-        if min_bytes > 0 {
-            cancel.owners.push(owner);
-        }
-        waits.push((
-            places,
-            Box::pin(async move {
-                match sent.await {
-                    Message::Fetched(fetched) => {
-                        fetched.into_iter().map(|answer| answer.map(Slice::from_foreign)).collect()
-                    }
-                    other => unreachable!("a Fetch is answered by Fetched, not {other:?}"),
-                }
-            }),
-        ));
-    }
-    if !split.here.is_empty() {
-        let (places, targets): (Vec<_>, Vec<_>) = split.here.into_iter().unzip();
-        let node = node.clone();
-        let task = FetchTask { id, targets, max_bytes, min_bytes, deadline };
-        waits.push((places, Box::pin(async move { partition::fetch(&node, task).await })));
-    }
-    (waits, cancel)
-}
-
-/// Keeps the total under `max_bytes`: shards were each granted all of it. The first batches found stay, as Kafka promises progress.
-fn trim(answers: &mut [Fetched<Slice>], max_bytes: usize) {
-    let mut total = 0;
-    for answer in answers {
-        if total > 0 && total + answer.bytes > max_bytes {
-            answer.slices.clear();
-            answer.bytes = 0;
-        }
-        total += answer.bytes;
-    }
 }
 
 /// Asks the owners for offsets.

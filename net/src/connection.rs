@@ -272,7 +272,7 @@ pub fn serve<S: Service>(place: Place, socket: Socket, service: Rc<S>) -> impl F
         frames: frames.clone(),
         service: service.clone(),
     };
-    let reader = shard.spawn(Class::Latency, account, reading.run(drain));
+    let reader = shard.spawn_detached(Class::Latency, account, reading.run(drain));
     let worker = Worker {
         connection: connection.clone(),
         socket: socket.clone(),
@@ -447,16 +447,17 @@ impl<S: Service> Worker<S> {
     async fn step(&mut self) -> Step {
         let Self { connection, frames, owed, next, .. } = self;
         let mut incoming = pin!(frames.pop());
-        let mut closed = pin!(connection.closed_event.wait());
+        let mut closed = None;
         poll_fn(|context| {
             if let Some(oldest) = owed.front_mut() {
                 if let Poll::Ready(reply) = oldest.reply.as_mut().poll(context) {
                     return Poll::Ready(Step::Replied(reply));
                 }
-                if oldest.on_close == OnClose::Drop
-                    && (connection.is_closed() || closed.as_mut().poll(context).is_ready())
-                {
-                    return Poll::Ready(Step::Dropped);
+                if oldest.on_close == OnClose::Drop {
+                    let closed = closed.get_or_insert_with(|| connection.closed_event.wait());
+                    if connection.is_closed() || pin!(closed).poll(context).is_ready() {
+                        return Poll::Ready(Step::Dropped);
+                    }
                 }
             }
             if next.is_none()

@@ -26,8 +26,8 @@ pub use driver::{
     DirEntry, Driver, FileStat, Host, OpenOptions, RECV_BYTES, Space, Uring, UringOptions, UringSeat, UringStats,
     WriteSync,
 };
-pub use executor::{Account, AccountUse, Class, Sleep, Task, Unparker};
+pub use executor::{Account, AccountUse, Class, Detached, Sleep, Task, Unparker, YieldNow};
 pub use fs::{File, Fs};
 pub use mesh::{Answer, Incoming, LaneDepth, Mesh, MeshBounds, MeshSeat, Reply, mesh};
-pub use shard::{Shard, ShardOptions, Turn, Uptime, YieldNow};
+pub use shard::{Shard, ShardOptions, Turn, Uptime};
 pub use socket::{Listener, PassedSocket, Socket};

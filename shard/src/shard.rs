@@ -11,10 +11,10 @@ use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use base::{Histogram, Instant, MIB, ShardId, WallTime};
@@ -24,7 +24,7 @@ use crate::driver::{Completion, Driver, Op, OpId, Outcome, StrayCloser, UringSta
 use crate::executor::account::AccountTable;
 use crate::executor::signal::Signal;
 use crate::executor::timer::TimerTable;
-use crate::executor::{Account, AccountUse, Class, Executor, Ready, Sleep, Task};
+use crate::executor::{Account, AccountUse, Class, Detached, Executor, Ready, Sleep, Task, YieldNow};
 use crate::fs::Fs;
 use crate::ops::{After, OpTable, Pending, mismatch};
 use crate::socket::{Listener, Socket};
@@ -177,6 +177,11 @@ impl Shard {
         Task::spawn(self, class, account, task)
     }
 
+    /// Starts a task that nobody waits for. After `shutdown` it is dropped at once.
+    pub fn spawn_detached(&self, class: Class, account: Account, task: impl Future<Output = ()> + 'static) -> Detached {
+        Detached::spawn(self, class, account, Box::pin(task))
+    }
+
     #[must_use]
     pub fn sleep_until(&self, at: Instant) -> Sleep {
         Sleep::new(self.clone(), at)
@@ -201,7 +206,7 @@ impl Shard {
     /// Lets the others of this class run first.
     #[must_use]
     pub fn yield_now(&self) -> YieldNow {
-        YieldNow { yielded: false }
+        YieldNow::new()
     }
 
     #[must_use]
@@ -575,22 +580,5 @@ struct Budget {
 impl Budget {
     fn new(started: Instant) -> Self {
         Self { started, latency_polls: 0, normal_polls: 0, background_polls: 0, background_since: None }
-    }
-}
-
-/// Ready at its second poll.
-pub struct YieldNow {
-    yielded: bool,
-}
-
-impl Future for YieldNow {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, RawWakerVTable, Waker};
 
 /// The object was closed, or its other end dropped: what was waited for will not come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -224,6 +224,8 @@ pub struct Event(Rc<RefCell<Line>>);
 struct Line {
     waiting: VecDeque<Waiting>,
     next_id: u64,
+    /// Calls that notified somebody: as long as it stands still, nobody who waits needs to look for his place.
+    notifications: u64,
 }
 
 struct Waiting {
@@ -245,7 +247,7 @@ impl Event {
         let id = line.next_id;
         line.next_id += 1;
         line.waiting.push_back(Waiting { id, notified: false, waker: None });
-        Wait { event: self.clone(), id: Some(id) }
+        Wait { event: self.clone(), id: Some(id), registered: None }
     }
 
     /// Wakes the one who has waited longest. True when there was one.
@@ -254,7 +256,9 @@ impl Event {
             let mut line = self.0.borrow_mut();
             let Some(waiting) = line.waiting.iter_mut().find(|waiting| !waiting.notified) else { return false };
             waiting.notified = true;
-            waiting.waker.take()
+            let waker = waiting.waker.take();
+            line.notifications += 1;
+            waker
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -266,6 +270,7 @@ impl Event {
     pub fn notify_all(&self) {
         let wakers: Vec<_> = {
             let mut line = self.0.borrow_mut();
+            line.notifications += 1;
             line.waiting.iter_mut().for_each(|waiting| waiting.notified = true);
             line.waiting.iter_mut().filter_map(|waiting| waiting.waker.take()).collect()
         };
@@ -282,6 +287,16 @@ impl Event {
 pub struct Wait {
     event: Event,
     id: Option<u64>,
+    registered: Option<Registered>,
+}
+
+/// What the last poll left in the line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Registered {
+    /// Whose the waker is. It lies in the line, so no other can have its address.
+    waker: (*const (), *const RawWakerVTable),
+    /// [`Line::notifications`] then.
+    notifications: u64,
 }
 
 impl Future for Wait {
@@ -291,9 +306,20 @@ impl Future for Wait {
         let Some(id) = self.id else { return Poll::Ready(()) };
         {
             let mut line = self.event.0.borrow_mut();
+            let waker = (context.waker().data(), std::ptr::from_ref(context.waker().vtable()));
+            let now = Registered { waker, notifications: line.notifications };
+            // Who waits for several things is polled often, and some lines are long: that nothing has happened is told at once.
+            if self.registered == Some(now) {
+                return Poll::Pending;
+            }
             let index = line.waiting.binary_search_by_key(&id, |waiting| waiting.id).expect("in line until it ends");
-            if !line.waiting[index].notified {
-                line.waiting[index].waker = Some(context.waker().clone());
+            let waiting = &mut line.waiting[index];
+            if !waiting.notified {
+                if !waiting.waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
+                    waiting.waker = Some(context.waker().clone());
+                }
+                drop(line);
+                self.registered = Some(now);
                 return Poll::Pending;
             }
             line.waiting.remove(index);

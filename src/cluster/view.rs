@@ -3,10 +3,10 @@
 //! Owner: the controller makes each next view; shards only read theirs. A topic is in the view only once every log of it is open on its
 //! shard, so whoever finds an owner here can send to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{BrokerId, LeaderEpoch, PartitionIndex, ShardId, Uuid};
+use base::{BrokerId, IdMap, LeaderEpoch, PartitionIndex, ShardId, Uuid};
 use storage::LogId;
 
 use crate::config::TopicConfig;
@@ -71,7 +71,8 @@ pub struct View {
     pub broker: Broker,
     pub controller: BrokerId,
     topics: BTreeMap<String, Arc<Topic>>,
-    by_id: HashMap<Uuid, Arc<Topic>>,
+    /// Topics draw their ids here.
+    by_id: IdMap<Uuid, Arc<Topic>>,
     /// Of all topics.
     partition_count: usize,
 }
@@ -81,7 +82,7 @@ impl View {
     #[must_use]
     pub fn new(cluster_id: String, broker: Broker) -> Self {
         let controller = broker.id;
-        Self { cluster_id, broker, controller, topics: BTreeMap::new(), by_id: HashMap::new(), partition_count: 0 }
+        Self { cluster_id, broker, controller, topics: BTreeMap::new(), by_id: IdMap::default(), partition_count: 0 }
     }
 
     /// Topics in name order.

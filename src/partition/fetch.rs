@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -17,65 +17,61 @@ use super::Partition;
 use crate::message::{FetchId, FetchTarget, FetchTask, Fetched};
 use crate::node::Node;
 
-/// The waiting fetches of this shard that may be called off by another.
-#[derive(Default)]
-pub struct FetchCancels {
-    waiting: RefCell<HashMap<FetchId, Rc<Event>>>,
-}
+/// The fetches of this shard that may wait for records, and be told by another to wait no longer. Clones are the same.
+#[derive(Clone, Default)]
+pub struct FetchCancels(Rc<RefCell<HashMap<FetchId, Event>>>);
 
 impl FetchCancels {
-    /// Ends a waiting fetch; without effect where it has been answered.
+    /// From now on the fetch can be told. A request is registered when it is taken up, before anything of it is awaited, so that the word
+    /// to wait no longer, which may come right behind it, finds it.
+    #[must_use]
+    pub fn register(&self, id: FetchId) -> WaitingFetch {
+        let cancelled = Event::new();
+        self.0.borrow_mut().insert(id, cancelled.clone());
+        WaitingFetch { cancels: self.clone(), id, cancelled }
+    }
+
+    /// Has a waiting fetch answer with what there is; without effect where it has been answered.
     pub fn cancel(&self, id: FetchId) {
-        if let Some(event) = self.waiting.borrow_mut().remove(&id) {
+        let cancelled = self.0.borrow_mut().remove(&id);
+        if let Some(event) = cancelled {
             event.notify_all();
         }
     }
 }
 
-/// Forgets a waiting fetch when it ends in any way.
-struct Registered<'a> {
-    node: &'a Node,
+/// A fetch that may wait; forgotten when it ends in any way.
+pub struct WaitingFetch {
+    cancels: FetchCancels,
     id: FetchId,
-    cancelled: Rc<Event>,
+    cancelled: Event,
 }
 
-impl<'a> Registered<'a> {
-    fn new(node: &'a Node, id: FetchId) -> Self {
-        let cancelled = Rc::new(Event::new());
-        node.fetch_cancels.waiting.borrow_mut().insert(id, cancelled.clone());
-        Self { node, id, cancelled }
-    }
-
+impl WaitingFetch {
     fn is_cancelled(&self) -> bool {
-        !self.node.fetch_cancels.waiting.borrow().contains_key(&self.id)
+        !self.cancels.0.borrow().contains_key(&self.id)
     }
 }
 
-impl Drop for Registered<'_> {
+impl Drop for WaitingFetch {
     fn drop(&mut self) {
-        self.node.fetch_cancels.waiting.borrow_mut().remove(&self.id);
+        self.cancels.0.borrow_mut().remove(&self.id);
     }
 }
 
 /// Reads every target; waits until `min_bytes` are there, a target fails, the deadline passes or the fetch is cancelled.
-pub async fn fetch(node: &Rc<Node>, task: FetchTask) -> Vec<Fetched<Slice>> {
-    let mut answers = read_all(node, &task).await;
-    if satisfied(&task, &answers) || node.shard.now() >= task.deadline {
-        return answers;
+pub async fn fetch(node: &Rc<Node>, task: FetchTask, waiting: &WaitingFetch) -> Vec<Fetched<Slice>> {
+    let mut answers = Vec::with_capacity(task.targets.len());
+    read(node, &task, &mut answers, |_| true).await;
+    while !satisfied(&task, &answers) && !waiting.is_cancelled() && node.shard.now() < task.deadline {
+        // Whoever waits keeps no records meanwhile.
+        answers.iter_mut().for_each(|answer| answer.slices.clear());
+        let since = node.shard.now();
+        let changed = wait_for_news(node, &task, &answers, &waiting.cancelled).await;
+        node.request_meters.fetch_wait_ns.record_since(since, node.shard.now());
+        read(node, &task, &mut answers, |index| changed.binary_search(&index).is_ok()).await;
     }
-    let registered = Registered::new(node, task.id);
-    loop {
-        let seen: Vec<_> = answers.iter().map(|answer| answer.high_watermark).collect();
-        drop(answers);
-        let waiting = node.shard.now();
-        wait_for_news(node, &task, &seen, &registered.cancelled).await;
-        node.request_meters.fetch_wait_ns.record_since(waiting, node.shard.now());
-        let over = registered.is_cancelled() || node.shard.now() >= task.deadline;
-        answers = read_all(node, &task).await;
-        if over || satisfied(&task, &answers) {
-            return answers;
-        }
-    }
+    answers
 }
 
 fn satisfied(task: &FetchTask, answers: &[Fetched<Slice>]) -> bool {
@@ -84,50 +80,58 @@ fn satisfied(task: &FetchTask, answers: &[Fetched<Slice>]) -> bool {
         || answers.iter().any(|answer| answer.error != ErrorCode::None || answer.diverging.is_some())
 }
 
-/// Resolves when a target's high watermark lies beyond the one that was `seen`, its partition is gone, or time is up.
-async fn wait_for_news(node: &Node, task: &FetchTask, seen: &[Offset], cancelled: &Event) {
-    let mut changes: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::with_capacity(task.targets.len());
-    for (target, seen) in task.targets.iter().zip(seen) {
+/// Resolves when a target's high watermark lies beyond the one that was answered, its partition has changed in another way, or time is up.
+/// The targets that have changed, in their order.
+async fn wait_for_news(node: &Node, task: &FetchTask, answers: &[Fetched<Slice>], cancelled: &Event) -> Vec<usize> {
+    let mut changes = Vec::with_capacity(task.targets.len());
+    let mut changed = Vec::new();
+    for (index, (target, answer)) in task.targets.iter().zip(answers).enumerate() {
         match node.partitions.get(target.log) {
             // A read of a later target may have waited for the disk, and this one grown meanwhile.
-            Some(partition) if partition.high_watermark() > *seen => return,
-            Some(partition) => changes.push(Box::pin(async move { partition.log.durable_changed().await })),
-            None => return,
+            Some(partition) if partition.high_watermark() > answer.high_watermark => changed.push(index),
+            Some(partition) => changes.push((index, partition.log.durable_changed())),
+            None => changed.push(index),
         }
+    }
+    if !changed.is_empty() {
+        return changed;
     }
     let mut deadline = pin!(node.shard.sleep_until(task.deadline));
     let mut cancelled = pin!(cancelled.wait());
     poll_fn(|context| {
-        if deadline.as_mut().poll(context).is_ready() || cancelled.as_mut().poll(context).is_ready() {
-            return Poll::Ready(());
-        }
         // Every one is polled, so that every one is registered.
-        let mut changed = false;
-        for change in &mut changes {
-            changed |= change.as_mut().poll(context).is_ready();
-        }
-        if changed { Poll::Ready(()) } else { Poll::Pending }
+        let news =
+            changes.iter_mut().filter_map(|(index, change)| pin!(change).poll(context).is_ready().then_some(*index));
+        changed.extend(news);
+        let is_over = deadline.as_mut().poll(context).is_ready() || cancelled.as_mut().poll(context).is_ready();
+        if is_over || !changed.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+    changed
 }
 
-/// One pass over the targets in their order, within the bytes of the whole.
-async fn read_all(node: &Node, task: &FetchTask) -> Vec<Fetched<Slice>> {
+/// One pass over the targets in their order, within the bytes of the whole. What was answered before stays as it is where it had no records
+/// and has not changed since.
+async fn read(node: &Node, task: &FetchTask, answers: &mut Vec<Fetched<Slice>>, has_changed: impl Fn(usize) -> bool) {
     let started = node.shard.now();
-    let mut answers = Vec::with_capacity(task.targets.len());
     let mut left_bytes = task.max_bytes;
     let mut found = false;
-    for target in &task.targets {
-        let answer = read(node, target, left_bytes, !found).await.unwrap_or_else(Fetched::failed);
+    for (index, target) in task.targets.iter().enumerate() {
+        if answers.get(index).is_some_and(|answer| answer.bytes == 0) && !has_changed(index) {
+            continue;
+        }
+        let answer = read_one(node, target, left_bytes, !found).await.unwrap_or_else(Fetched::failed);
         found |= answer.bytes > 0;
         left_bytes = left_bytes.saturating_sub(answer.bytes);
-        answers.push(answer);
+        match answers.get_mut(index) {
+            Some(before) => *before = answer,
+            None => answers.push(answer),
+        }
     }
     node.request_meters.fetch_read_ns.record_since(started, node.shard.now());
-    answers
 }
 
-async fn read(
+async fn read_one(
     node: &Node,
     target: &FetchTarget,
     left_bytes: usize,
@@ -181,5 +185,24 @@ fn diverging(partition: &Partition, target: &FetchTarget) -> Result<Option<(Lead
             Ok(Some((epoch, end)))
         }
         EpochEnd::At { .. } => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FetchCancels;
+    use crate::message::FetchId;
+    use base::ShardId;
+
+    #[test]
+    fn a_fetch_is_called_off_however_early_and_forgotten_when_it_ends() {
+        let cancels = FetchCancels::default();
+        let id = |number| FetchId { shard: ShardId(0), number };
+        let [first, second] = [1, 2].map(|number| cancels.register(id(number)));
+        cancels.cancel(id(1));
+        cancels.cancel(id(3));
+        assert!(first.is_cancelled() && !second.is_cancelled());
+        drop((first, second));
+        assert!(cancels.0.borrow().is_empty());
     }
 }

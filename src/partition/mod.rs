@@ -15,7 +15,7 @@ mod produce;
 mod table;
 
 pub use admin::{delete_records, log_sizes, producers};
-pub use fetch::{FetchCancels, fetch};
+pub use fetch::{FetchCancels, WaitingFetch, fetch};
 pub use offsets::{epoch_ends, list_offsets};
 pub use produce::produce;
 pub use table::{Partition, PartitionTable, open, remove};

@@ -1,10 +1,9 @@
 //! The partitions of one shard by log id.
 
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 
-use base::{LeaderEpoch, NO_EPOCH, Offset};
+use base::{IdMap, LeaderEpoch, NO_EPOCH, Offset};
 use shard::Class;
 use storage::{Log, LogId};
 use wire::ErrorCode;
@@ -64,7 +63,7 @@ impl Partition {
 /// All partitions of a shard.
 #[derive(Default)]
 pub struct PartitionTable {
-    partitions: RefCell<HashMap<LogId, Rc<Partition>>>,
+    partitions: RefCell<IdMap<LogId, Rc<Partition>>>,
 }
 
 impl PartitionTable {

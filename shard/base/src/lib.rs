@@ -2,12 +2,14 @@
 //!
 //! Depends on nothing, does no I/O, reads no clock: instants are values handed in by a driver.
 
+mod id_map;
 mod ids;
 mod meters;
 mod random;
 mod time;
 mod uuid;
 
+pub use id_map::{IdHasher, IdMap};
 pub use ids::{
     BrokerId, LeaderEpoch, NO_EPOCH, Offset, PartitionIndex, PlacementEpoch, ProducerEpoch, ProducerId, ShardId,
 };

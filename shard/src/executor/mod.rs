@@ -24,7 +24,7 @@ use slab::Slab;
 
 pub use account::{Account, AccountUse};
 pub use signal::Unparker;
-pub use task::Task;
+pub use task::{Detached, Task, YieldNow};
 pub use timer::Sleep;
 
 use signal::Signal;
@@ -63,8 +63,13 @@ type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 struct TaskEntry {
     /// Absent while it is being polled.
-    future: Option<LocalFuture>,
+    body: Option<TaskBody>,
     cell: Arc<TaskCell>,
+}
+
+/// What a poll takes along, so that it counts no reference up and down.
+struct TaskBody {
+    future: LocalFuture,
     waker: Waker,
     account: Account,
 }
@@ -95,7 +100,7 @@ impl Executor {
             let entry = tasks.vacant_entry();
             let cell = TaskCell::new(self.gate.clone(), entry.key(), class);
             let waker = Waker::from(cell.clone());
-            entry.insert(TaskEntry { future: Some(future), cell: cell.clone(), waker, account });
+            entry.insert(TaskEntry { body: Some(TaskBody { future, waker, account }), cell: cell.clone() });
             cell
         };
         std::task::Wake::wake_by_ref(&cell);
@@ -126,31 +131,29 @@ impl Executor {
             let mut tasks = self.tasks.borrow_mut();
             match tasks.get_mut(cell.slot) {
                 // The slot may have been reused: this wake was for a task that has ended.
-                Some(entry) if Arc::ptr_eq(&entry.cell, &cell) => {
-                    entry.future.take().map(|future| (future, entry.waker.clone(), entry.account.clone()))
-                }
+                Some(entry) if Arc::ptr_eq(&entry.cell, &cell) => entry.body.take(),
                 _ => None,
             }
         };
-        let Some((mut future, waker, account)) = taken else { return started };
-        let result = future.as_mut().poll(&mut Context::from_waker(&waker));
+        let Some(mut body) = taken else { return started };
+        let result = body.future.as_mut().poll(&mut Context::from_waker(&body.waker));
         let now = clock();
-        account.charge(now.since(started), stall_limit, now);
+        body.account.charge(now.since(started), stall_limit, now);
         let ended = {
             let mut tasks = self.tasks.borrow_mut();
             match tasks.get_mut(cell.slot) {
                 Some(entry) if Arc::ptr_eq(&entry.cell, &cell) => match result {
                     Poll::Pending => {
-                        entry.future = Some(future);
+                        entry.body = Some(body);
                         None
                     }
                     Poll::Ready(()) => {
                         tasks.remove(cell.slot);
-                        Some(future)
+                        Some(body)
                     }
                 },
                 // It cancelled itself, or the shard shut down, while it ran.
-                _ => Some(future),
+                _ => Some(body),
             }
         };
         drop(ended);

@@ -14,10 +14,29 @@ use crate::shard::Shard;
 /// A future of a spawned task's result. Dropping it lets the task run on; [`Task::cancel`] ends it. The result of a task that its
 /// shard dropped at shutdown never comes.
 pub struct Task<T> {
+    task: Detached,
+    join: Rc<RefCell<Join<T>>>,
+}
+
+/// A task that runs by itself: nobody waits for its end, which spares it what a result would take. Dropping the handle changes nothing.
+pub struct Detached {
     shard: Shard,
     /// `None` where the shard was already shut down.
     cell: Option<Arc<TaskCell>>,
-    join: Rc<RefCell<Join<T>>>,
+}
+
+impl Detached {
+    pub(crate) fn spawn(shard: &Shard, class: Class, account: Account, future: LocalFuture) -> Self {
+        let cell = if shard.is_shut_down() { None } else { Some(shard.executor().spawn(class, account, future)) };
+        Self { shard: shard.clone(), cell }
+    }
+
+    /// Drops the task's future now; if the task is the caller itself, at the end of its present poll.
+    pub fn cancel(self) {
+        if let Some(cell) = &self.cell {
+            self.shard.executor().cancel(cell);
+        }
+    }
 }
 
 enum Join<T> {
@@ -44,15 +63,12 @@ impl<T: 'static> Task<T> {
                 waker.wake();
             }
         });
-        let cell = if shard.is_shut_down() { None } else { Some(shard.executor().spawn(class, account, future)) };
-        Self { shard: shard.clone(), cell, join }
+        Self { task: Detached::spawn(shard, class, account, future), join }
     }
 
     /// Drops the task's future now; if the task is the caller itself, at the end of its present poll.
     pub fn cancel(self) {
-        if let Some(cell) = &self.cell {
-            self.shard.executor().cancel(cell);
-        }
+        self.task.cancel();
     }
 
     /// The result is there.
@@ -82,5 +98,28 @@ impl<T: 'static> Future for Task<T> {
             return Poll::Pending;
         }
         Poll::Ready(self.take().expect("a task's result is taken once"))
+    }
+}
+
+/// Ready at its second poll.
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl YieldNow {
+    pub(crate) fn new() -> Self {
+        Self { yielded: false }
+    }
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }

@@ -3,11 +3,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use base::ShardId;
 use net::Reply;
 use shard::Slice;
 use storage::LogId;
 use wire::messages::fetch::{
-    EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
+    EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
+    NodeEndpoint, PartitionData,
 };
 use wire::{Array, ErrorCode, Records};
 
@@ -32,32 +34,15 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
         Ok(order) => order,
         Err(error_code) => return context.answer(&FetchResponse { error_code, ..Default::default() }),
     };
-    let mut fetched: Vec<Option<Fetched<Slice>>> = Vec::with_capacity(order.wanted.len());
-    let mut targets = Vec::new();
-    {
-        let view = context.node.view();
-        for wanted in &order.wanted {
-            match target(&view, wanted, asked.from_follower) {
-                Ok(target) => {
-                    targets.push(target);
-                    fetched.push(None);
-                }
-                Err(error) => fetched.push(Some(Fetched::failed(error))),
-            }
-        }
-    }
+    let (targets, failed) = targets(&context.node.view(), &order.wanted, asked.from_follower);
     // An answer that is already known is an answer: nothing to wait for. Where readers that wait have most of what readers may have, this
     // one does not join them.
     let is_crowded = context.node.work.is_crowded_with_readers();
-    let min_bytes = if is_crowded || fetched.iter().any(Option::is_some) { 0 } else { asked.min_bytes };
+    let min_bytes = if is_crowded || !failed.is_empty() { 0 } else { asked.min_bytes };
     let max_bytes = asked.max_bytes.min(context.node.answer_memory.share_bytes());
     let min_bytes = min_bytes.min(max_bytes);
     let plan = FetchPlan { targets, max_bytes, min_bytes, deadline: asked.deadline };
-    let mut answers = router::fetch(&context.node, plan).await.into_iter();
-    let fetched: Vec<Fetched<Slice>> = fetched
-        .into_iter()
-        .map(|slot| slot.or_else(|| answers.next()).unwrap_or_else(|| Fetched::failed(ErrorCode::UnknownServerError)))
-        .collect();
+    let fetched = with_failed(router::fetch(&context.node, plan).await, failed);
     let held = context.node.answer_memory.hold(fetched.iter().map(|fetched| fetched.bytes).sum());
     let (meters, now) = (&context.node.request_meters, context.node.shard.now());
     meters.fetch_ns.record_since(context.started, now);
@@ -67,6 +52,20 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
         answer.kept = Some(Box::new(held));
     }
     Ok(reply)
+}
+
+/// Puts what there was no reading of in between.
+fn with_failed(answers: Vec<Fetched<Slice>>, failed: Failed) -> Vec<Fetched<Slice>> {
+    if failed.is_empty() {
+        return answers;
+    }
+    let count = answers.len() + failed.len();
+    let (mut answers, mut failed) = (answers.into_iter(), failed.into_iter().peekable());
+    let next = |place| match failed.next_if(|(at, _)| *at == place) {
+        Some((_, error)) => Fetched::failed(error),
+        None => answers.next().expect("each target has an answer"),
+    };
+    (0..count).map(next).collect()
 }
 
 /// What a request asks for, owned: the wait for records must not borrow the frame's decoder.
@@ -120,23 +119,43 @@ fn find<'v>(view: &'v View, topic: &TopicKey) -> Result<&'v Topic, ErrorCode> {
     }
 }
 
-fn target(view: &View, wanted: &Wanted, from_follower: bool) -> Result<FetchTarget, ErrorCode> {
-    let topic = find(view, &wanted.topic)?;
-    let partition = &wanted.partition;
-    if !topic.has(partition.partition) {
-        return Err(ErrorCode::UnknownTopicOrPartition);
+/// What there is no reading of, each with its place among all, in order.
+type Failed = Vec<(usize, ErrorCode)>;
+
+/// What to read, each with its owner.
+fn targets(view: &View, wanted: &[Wanted], from_follower: bool) -> (Vec<(ShardId, FetchTarget)>, Failed) {
+    let mut targets = Vec::with_capacity(wanted.len());
+    let mut failed = Vec::new();
+    // Partitions of a topic follow one another: it is looked up once.
+    let mut last: Option<(&TopicKey, Result<&Topic, ErrorCode>)> = None;
+    for (place, Wanted { topic, partition }) in wanted.iter().enumerate() {
+        let found = match last {
+            Some((key, found)) if key == topic => found,
+            _ => find(view, topic),
+        };
+        last = Some((topic, found));
+        match found.and_then(|topic| target(topic, partition, from_follower)) {
+            Ok(target) => targets.push(target),
+            Err(error) => failed.push((place, error)),
+        }
     }
+    (targets, failed)
+}
+
+fn target(topic: &Topic, wanted: &FetchPartition, from_follower: bool) -> Result<(ShardId, FetchTarget), ErrorCode> {
+    let partition = topic.partition(wanted.partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     if from_follower {
         // A single broker has no follower; whoever says to be one is no replica of this partition.
         return Err(ErrorCode::NotLeaderOrFollower);
     }
-    Ok(FetchTarget {
-        log: LogId { topic_id: topic.id, partition: partition.partition },
-        offset: partition.fetch_offset,
-        max_bytes: usize::try_from(partition.partition_max_bytes).unwrap_or(0),
-        current_epoch: partition.current_leader_epoch,
-        last_fetched_epoch: partition.last_fetched_epoch,
-    })
+    let target = FetchTarget {
+        log: LogId { topic_id: topic.id, partition: wanted.partition },
+        offset: wanted.fetch_offset,
+        max_bytes: usize::try_from(wanted.partition_max_bytes).unwrap_or(0),
+        current_epoch: wanted.current_leader_epoch,
+        last_fetched_epoch: wanted.last_fetched_epoch,
+    };
+    Ok((partition.owner, target))
 }
 
 fn answer(

@@ -5,7 +5,8 @@
 //! full cache gives a place to a new session only from one that was not used for two minutes, else the client goes on without a session.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ const FINAL_EPOCH: i32 = -1;
 const INITIAL_EPOCH: i32 = 0;
 
 /// A topic as the client names it. Its partitions share the name, which may be long.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TopicKey {
     Name(Rc<str>),
     Id(Uuid),
@@ -55,8 +56,10 @@ struct Session {
     uses_ids: bool,
     /// What it counts for among all sessions.
     weight: usize,
-    /// In the order of the answers: what had data last goes to the end, so that none starves.
+    /// By key, so that one is found without a look at the others.
     entries: Vec<Entry>,
+    /// Places in `entries`, in the order of the answers: what had data last goes to the end, so that none starves.
+    turns: Vec<u32>,
 }
 
 /// What a request asks for once its session is known.
@@ -140,7 +143,10 @@ impl FetchSessions {
                 let id = self.fresh_id(&sessions, random);
                 let entries = wanted.iter().map(|wanted| Entry { wanted: wanted.clone(), told: None }).collect();
                 self.partitions.set(self.partitions.get() + weight);
-                sessions.insert(id, Session { epoch: 1, used: now, uses_ids, weight, entries });
+                let mut session =
+                    Session { epoch: 1, used: now, uses_ids, weight, entries: Vec::new(), turns: Vec::new() };
+                session.set(entries);
+                sessions.insert(id, session);
                 id
             } else {
                 0
@@ -162,10 +168,12 @@ impl FetchSessions {
         }
         session.used = now;
         session.epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
-        session.update(wanted, forgotten);
-        let before = std::mem::replace(&mut session.weight, weight(session.entries.iter().map(|entry| &entry.wanted)));
-        self.partitions.set(self.partitions.get() - before + session.weight);
-        let wanted = session.entries.iter().map(|entry| entry.wanted.clone()).collect();
+        if session.update(wanted, forgotten) {
+            let weight = weight(session.in_turn());
+            let before = std::mem::replace(&mut session.weight, weight);
+            self.partitions.set(self.partitions.get() - before + session.weight);
+        }
+        let wanted = session.in_turn().cloned().collect();
         Ok(FetchOrder { session_id, incremental: true, wanted })
     }
 
@@ -211,17 +219,22 @@ impl FetchSessions {
         let mut sessions = self.sessions.borrow_mut();
         let Some(session) = sessions.get_mut(&order.session_id) else { return vec![true; outcomes.len()] };
         let mut shown = Vec::with_capacity(outcomes.len());
-        let mut rest = Vec::with_capacity(session.entries.len());
         let mut served = Vec::new();
-        for (mut entry, outcome) in std::mem::take(&mut session.entries).into_iter().zip(outcomes) {
+        for (turn, outcome) in session.turns.iter().zip(outcomes) {
+            let entry = &mut session.entries[*turn as usize];
             let told = Told { high_watermark: outcome.high_watermark, log_start: outcome.log_start };
             shown.push(!order.incremental || outcome.has_records || outcome.remarkable || entry.told != Some(told));
             // What was an error is told again until it is none.
             entry.told = (!outcome.remarkable).then_some(told);
-            if outcome.has_records { served.push(entry) } else { rest.push(entry) }
+            if outcome.has_records {
+                served.push(*turn);
+            }
         }
-        rest.append(&mut served);
-        session.entries = rest;
+        if !served.is_empty() {
+            let mut outcomes = outcomes.iter();
+            session.turns.retain(|_| !outcomes.next().is_some_and(|outcome| outcome.has_records));
+            session.turns.append(&mut served);
+        }
         shown
     }
 }
@@ -239,31 +252,58 @@ fn weight<'w>(wanted: impl IntoIterator<Item = &'w Wanted>) -> usize {
 }
 
 impl Session {
-    fn update(&mut self, wanted: Vec<Wanted>, forgotten: &[(TopicKey, PartitionIndex)]) {
-        if !forgotten.is_empty() {
-            let gone: std::collections::HashSet<_> = forgotten.iter().collect();
-            self.entries
-                .retain(|entry| !gone.contains(&(entry.wanted.topic.clone(), entry.wanted.partition.partition)));
+    /// What is read, in the order of the answers.
+    fn in_turn(&self) -> impl Iterator<Item = &Wanted> {
+        self.turns.iter().map(|turn| &self.entries[*turn as usize].wanted)
+    }
+
+    /// Reads these, in this order.
+    fn set(&mut self, entries: Vec<Entry>) {
+        let mut places: Vec<u32> = (0..entries.len() as u32).collect();
+        places.sort_by(|one, other| entries[*one as usize].key().cmp(&entries[*other as usize].key()));
+        self.turns = vec![0; entries.len()];
+        for (sorted, place) in places.iter().enumerate() {
+            self.turns[*place as usize] = sorted as u32;
         }
-        if wanted.is_empty() {
-            return;
-        }
-        let mut places: HashMap<(TopicKey, PartitionIndex), usize> = self
-            .entries
-            .iter()
-            .enumerate()
-            .map(|(place, entry)| ((entry.wanted.topic.clone(), entry.wanted.partition.partition), place))
-            .collect();
+        self.entries = entries;
+        self.entries.sort_by(|one, other| one.key().cmp(&other.key()));
+    }
+
+    /// Takes up what a request says; true when partitions have joined or left.
+    fn update(&mut self, wanted: Vec<Wanted>, forgotten: &[(TopicKey, PartitionIndex)]) -> bool {
+        let gone: HashSet<(&TopicKey, PartitionIndex)> =
+            forgotten.iter().map(|(topic, index)| (topic, *index)).collect();
+        let (mut joining, mut joined): (Vec<Entry>, HashMap<(TopicKey, PartitionIndex), usize>) = Default::default();
         for wanted in wanted {
-            let key = (wanted.topic.clone(), wanted.partition.partition);
-            match places.get(&key) {
-                Some(&place) => self.entries[place].wanted = wanted,
-                None => {
-                    places.insert(key, self.entries.len());
-                    self.entries.push(Entry { wanted, told: None });
-                }
+            let key = (&wanted.topic, wanted.partition.partition);
+            let known = self.entries.binary_search_by(|entry| entry.key().cmp(&key));
+            match known.ok().filter(|_| !gone.contains(&key)) {
+                // The topic is the entry's own: the partitions of a topic share its name.
+                Some(place) => self.entries[place].wanted.partition = wanted.partition,
+                None => match joined.entry((wanted.topic.clone(), wanted.partition.partition)) {
+                    Occupied(again) => joining[*again.get()].wanted = wanted,
+                    Vacant(first) => {
+                        first.insert(joining.len());
+                        joining.push(Entry { wanted, told: None });
+                    }
+                },
             }
         }
+        if gone.is_empty() && joining.is_empty() {
+            return false;
+        }
+        let mut before: Vec<_> = std::mem::take(&mut self.entries).into_iter().map(Some).collect();
+        let in_turn = self.turns.iter().filter_map(|turn| before[*turn as usize].take());
+        let mut entries: Vec<_> = in_turn.filter(|entry| !gone.contains(&entry.key())).collect();
+        entries.append(&mut joining);
+        self.set(entries);
+        true
+    }
+}
+
+impl Entry {
+    fn key(&self) -> (&TopicKey, PartitionIndex) {
+        (&self.wanted.topic, self.wanted.partition.partition)
     }
 }
 
@@ -339,6 +379,27 @@ mod tests {
         assert_eq!(sessions.order(ids, vec![], &[], Instant(0), 1).unwrap_err(), ErrorCode::FetchSessionTopicIdError);
         assert_eq!(ask(&sessions, id, -1, vec![wanted(0, 0)], 0).unwrap().session_id, 0);
         assert_eq!(ask(&sessions, id, 2, vec![], 0).unwrap_err(), ErrorCode::FetchSessionIdNotFound);
+    }
+
+    #[test]
+    fn what_joins_and_what_leaves_keeps_the_turns_of_the_others() {
+        let sessions = FetchSessions::new(ShardId(0), bounds(10, 100));
+        let opened = ask(&sessions, 0, 0, [3, 1, 2].map(|partition| wanted(partition, 0)).to_vec(), 0).unwrap();
+        assert_eq!(partitions(&opened), [3, 1, 2]);
+        let with_data = Outcome { has_records: true, ..quiet() };
+        sessions.report(&opened, &[with_data, quiet(), quiet()]);
+        let id = opened.session_id;
+        // What is new comes last; named twice, it is read once, from where it was named last.
+        let joined = ask(&sessions, id, 1, vec![wanted(0, 4), wanted(2, 7), wanted(0, 5)], 0).unwrap();
+        assert_eq!(partitions(&joined), [1, 2, 3, 0]);
+        assert_eq!([1, 3].map(|place| joined.wanted[place].partition.fetch_offset.0), [7, 5]);
+        sessions.report(&joined, &[quiet(), with_data, quiet(), quiet()]);
+        // Forgotten and named again, it is as new.
+        let request = SessionRequest { session_id: id, epoch: 2, uses_ids: false };
+        let forgotten = [1, 3].map(|partition| (TopicKey::Name("t".into()), PartitionIndex(partition)));
+        let left = sessions.order(request, vec![wanted(3, 9)], &forgotten, Instant(0), 1).unwrap();
+        assert_eq!(partitions(&left), [0, 2, 3]);
+        assert_eq!(sessions.report(&left, &[quiet(); 3]), [false, false, true]);
     }
 
     #[test]

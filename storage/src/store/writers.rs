@@ -23,8 +23,29 @@ pub(crate) struct WriteFiles {
 
 #[derive(Default)]
 struct State {
+    /// Each with when it was used last.
     open: BTreeMap<FileKey, (File, u64)>,
+    /// The same by that time.
+    by_use: BTreeMap<u64, FileKey>,
     tick: u64,
+}
+
+impl State {
+    /// The file, used now.
+    fn using(&mut self, key: FileKey) -> Option<File> {
+        let (file, used) = self.open.get_mut(&key)?;
+        self.tick += 1;
+        self.by_use.remove(used);
+        *used = self.tick;
+        self.by_use.insert(self.tick, key);
+        Some(file.clone())
+    }
+
+    fn forget(&mut self, is_gone: impl Fn(&FileKey) -> bool) {
+        let Self { open, by_use, .. } = self;
+        open.retain(|key, _| !is_gone(key));
+        by_use.retain(|_, key| !is_gone(key));
+    }
 }
 
 /// A file, and whether it was opened, and so perhaps made, just now.
@@ -40,15 +61,7 @@ impl WriteFiles {
 
     /// Opens or creates a file in `dir`, and `dir` if it is not there.
     pub(crate) async fn open(&self, key: FileKey, dir: &Path) -> io::Result<Opened> {
-        let known = {
-            let mut state = self.state.borrow_mut();
-            state.tick += 1;
-            let tick = state.tick;
-            state.open.get_mut(&key).map(|(file, used)| {
-                *used = tick;
-                file.clone()
-            })
-        };
+        let known = self.state.borrow_mut().using(key);
         if let Some(file) = known {
             return Ok(Opened { file, fresh: false });
         }
@@ -68,21 +81,23 @@ impl WriteFiles {
     fn insert(&self, key: FileKey, file: File) {
         let mut state = self.state.borrow_mut();
         while state.open.len() >= self.open_max {
-            let oldest = state.open.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
-            let Some(oldest) = oldest else { break };
+            let Some((_, oldest)) = state.by_use.pop_first() else { break };
             state.open.remove(&oldest);
         }
         state.tick += 1;
         let tick = state.tick;
-        state.open.insert(key, (file, tick));
+        if let Some((_, used)) = state.open.insert(key, (file, tick)) {
+            state.by_use.remove(&used);
+        }
+        state.by_use.insert(tick, key);
     }
 
     pub(crate) fn forget(&self, log: LogId, segment: Offset) {
-        self.state.borrow_mut().open.retain(|key, _| key.log != log || key.segment != segment);
+        self.state.borrow_mut().forget(|key| key.log == log && key.segment == segment);
     }
 
     pub(crate) fn forget_log(&self, log: LogId) {
-        self.state.borrow_mut().open.retain(|key, _| key.log != log);
+        self.state.borrow_mut().forget(|key| key.log == log);
     }
 }
 

@@ -292,7 +292,8 @@ impl Client {
     /// One fetch; where to read on. `None`: the connection or the topic is over.
     async fn fetch(&self, connection: &Connection, topic: usize, partition: usize, from: i64) -> Option<i64> {
         let topic_id = self.topic_id(topic)?;
-        let (code, high_watermark, records) = self.fetch_once(connection, topic_id, partition, from).await.ok()?;
+        let wanted = self.with_ends(topic, partition, from);
+        let (code, high_watermark, records) = self.fetch_once(connection, topic_id, &wanted).await.ok()?;
         let mut model = self.model.borrow_mut();
         if code != ErrorCode::None {
             let gone = model.topics[topic].life != Life::Live;
@@ -324,22 +325,33 @@ impl Client {
         }
     }
 
-    /// The error, the high watermark and the records of one fetch.
+    /// A partition and where to read it; half the time with all others of its topic from their ends, so that shards wait for records
+    /// together, and are told to wait no longer.
+    fn with_ends(&self, topic: usize, partition: usize, from: i64) -> Vec<(usize, i64)> {
+        let mut model = self.model.borrow_mut();
+        let with_others = model.below(2) == 0;
+        let others =
+            model.topics[topic].partitions.iter().enumerate().filter(|(other, _)| with_others && *other != partition);
+        let others: Vec<_> = others.map(|(other, state)| (other, state.known_end())).collect();
+        std::iter::once((partition, from)).chain(others).collect()
+    }
+
+    /// The error, the high watermark and the records that one fetch gives of the first partition that it wants.
     pub async fn fetch_once(
         &self,
         connection: &Connection,
         topic_id: Uuid,
-        partition: usize,
-        from: i64,
+        wanted: &[(usize, i64)],
     ) -> Result<(ErrorCode, i64, Vec<u8>), Error> {
         let partition_max_bytes = [300, 10_000, 400_000][self.model.borrow_mut().below(3) as usize];
-        let partitions = [FetchPartition {
+        let partition = |&(partition, from): &(usize, i64)| FetchPartition {
             partition: PartitionIndex(partition as i32),
             fetch_offset: Offset(from),
             partition_max_bytes,
             ..Default::default()
-        }];
-        let topics = [FetchTopic { topic: "", topic_id, partitions: (&partitions).into() }];
+        };
+        let partitions: Vec<_> = wanted.iter().map(partition).collect();
+        let topics = [FetchTopic { topic: "", topic_id, partitions: partitions.as_slice().into() }];
         let request = FetchRequest {
             max_wait_ms: 100,
             min_bytes: 1,
@@ -353,6 +365,10 @@ impl Client {
         let response: FetchResponse<'_> = reply.decode()?;
         let found = response.responses.iter().find(|topic| topic.topic_id == topic_id);
         let found = found.and_then(|topic| topic.partitions.iter().next());
+        assert!(
+            found.as_ref().is_none_or(|data| data.partition_index.0 as usize == wanted[0].0),
+            "in the order of the request"
+        );
         Ok(found.map_or((response.error_code, -1, Vec::new()), |data| {
             (data.error_code, data.high_watermark.0, data.records.bytes().unwrap_or_default().to_vec())
         }))

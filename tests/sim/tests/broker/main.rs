@@ -290,7 +290,7 @@ async fn check_all(client: &Client, restarted: bool) -> Result<(), String> {
             let (mut at, mut found) = (0, Vec::new());
             loop {
                 let (code, high_watermark, records) =
-                    client.fetch_once(&connection, id, partition, at).await.map_err(|error| error.to_string())?;
+                    client.fetch_once(&connection, id, &[(partition, at)]).await.map_err(|error| error.to_string())?;
                 if code != ErrorCode::None {
                     return Err(format!("{name}-{partition}: a fetch from {at} was refused: {code:?}"));
                 }
