@@ -9,6 +9,7 @@ use super::run::Output;
 use super::session::{Exit, Failure, ended, measure, print, print_json, say, workload, write_file};
 use crate::compare::{Comparison, Failed, compare, page, table};
 use crate::run::Plan;
+use crate::units::Span;
 use crate::workload::Keys;
 
 #[derive(Clone, Debug, Args)]
@@ -22,6 +23,9 @@ pub struct CompareArguments {
     /// How often each broker is run against
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// The pause before each run, so that none pays for what the one before left to be written or deleted
+    #[arg(long, value_name = "SPAN", default_value = "5s")]
+    settle: Span,
     /// A file with the workload's keys (TOML); options go over it
     #[arg(long, value_name = "FILE")]
     workload: Option<PathBuf>,
@@ -63,6 +67,16 @@ impl<T: FromStr> FromStr for Named<T> {
     }
 }
 
+/// A broker that does not flush leaves that to the system, which does it while the next one is measured; deletions take their time too.
+fn settle(pause: Span) {
+    rustix::fs::sync();
+    let seconds = i64::try_from(pause.0.as_secs()).unwrap_or(i64::MAX);
+    let pause = rustix::thread::Timespec { tv_sec: seconds, tv_nsec: i64::from(pause.0.subsec_nanos()) };
+    // Cut short by a signal it is shorter: no harm.
+    let _ = rustix::thread::nanosleep(&pause);
+    rustix::fs::sync();
+}
+
 impl CompareArguments {
     pub(super) fn run(&self) -> Exit {
         ended(self.compare())
@@ -77,6 +91,7 @@ impl CompareArguments {
             done += 1;
             let name = &names[place];
             say(&format!("run {done} of {runs}: {name}, round {round}"));
+            settle(self.settle);
             measure(&for_round(&plans[place], name, round), self.broker_dir.as_deref(), name)
         });
         let comparison =
