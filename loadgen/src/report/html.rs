@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use hdrhistogram::Histogram;
 
 use super::plot::{Line, Plot, Scale, nines};
-use super::text::{count, rate, time_us};
+use super::text::{count, escaped, rate, time_us};
 use super::{Report, Second, table};
 
 /// The most points of a line over time: of a longer run several seconds become one point.
@@ -14,23 +14,6 @@ const TIME_POINTS_MAX: usize = 600;
 const TICKS_PER_HALF_DISTANCE: u32 = 4;
 
 const STYLE: &str = include_str!("page.css");
-
-/// Text as it stands in HTML, in an attribute too.
-#[must_use]
-pub fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            character => out.push(character),
-        }
-    }
-    out
-}
 
 /// A whole page around `body`, which is HTML already.
 #[must_use]

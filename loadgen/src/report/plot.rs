@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::html::escaped;
+use super::text::escaped;
 
 /// How many lines are told apart by their colour; more begin anew, with dashes.
 pub const COLOURS: usize = 8;

@@ -16,8 +16,9 @@ use client::{Acks, BatchOutcome, Client, Delivery, Producer, ProducerOptions, Pr
 
 use super::local::Local;
 use super::setup::Setup;
+use crate::filler::Filler;
 use crate::keys::{Keys, partition_of};
-use crate::payload::{Filler, Stamp, stamp};
+use crate::payload::{Stamp, stamp};
 use crate::verify::{Ack, News};
 use crate::workload::{Rate, Schedule};
 

@@ -10,7 +10,8 @@ use shard::threads::{SpawnOptions, spawn_shards};
 use shard::{Shard, ShardOptions, UringOptions};
 
 use super::RunError;
-use crate::payload::{Filler, Stamp, stamp};
+use crate::filler::Filler;
+use crate::payload::{Stamp, stamp};
 use crate::verify::Numbering;
 use crate::workload::Workload;
 

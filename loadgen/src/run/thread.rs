@@ -20,8 +20,8 @@ use super::local::{Local, Message, Over};
 use super::producing::Producing;
 use super::setup::{Setup, client};
 use super::usage::{Usage, Watch};
+use crate::filler::Filler;
 use crate::measure::{Meter, Window};
-use crate::payload::Filler;
 use crate::report::Verified;
 
 /// What a thread learned.
