@@ -26,6 +26,7 @@ const EXPECTED: &[(&str, &[&str], Option<usize>)] = &[
     ),
     ("cargo run --release -- consume greetings --from beginning", &["Hallo", "Salut", "Hello", "Ciao"], Some(5)),
     ("cargo run --release -- log verify tidemill-data", &[], None),
+    ("cargo run --release -p loadgen -- run", &["achieved", "produce", "nothing lost"], None),
 ];
 
 /// The README's code blocks, a command a line.
