@@ -66,14 +66,7 @@ impl Tally {
         self.failed += other.failed;
         self.behind_ns_max = self.behind_ns_max.max(other.behind_ns_max);
         self.early += other.early;
-        let (ours, theirs) = (&mut self.histograms, &other.histograms);
-        for (ours, theirs) in [
-            (&mut ours.produce, &theirs.produce),
-            (&mut ours.consume, &theirs.consume),
-            (&mut ours.end_to_end, &theirs.end_to_end),
-        ] {
-            ours.add(theirs).expect("it grows");
-        }
+        self.histograms.add(&other.histograms);
     }
 
     /// As it stands in the report.

@@ -108,6 +108,12 @@ pub fn number(text: &str) -> Result<f64, NotAValue> {
     scaled(text, COUNT_UNITS, "a number")
 }
 
+/// The brokers of a bootstrap list, `host:port` with commas between them.
+#[must_use]
+pub fn addresses(bootstrap: &str) -> Vec<String> {
+    bootstrap.split(',').map(|address| address.trim().to_owned()).collect()
+}
+
 /// Gives types that are written as text their form in files and reports.
 macro_rules! as_text {
     ($($name:ident),*) => {$(

@@ -7,7 +7,6 @@ mod show;
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 pub use show::{page, table};
@@ -144,10 +143,7 @@ impl Comparison {
     fn merged(&self, place: usize) -> Histograms {
         let mut all = Histograms::default();
         for report in &self.reports[place] {
-            let add = |all: &mut Histogram<u64>, one| all.add(one).expect("a histogram that grows takes another in");
-            add(&mut all.produce, &report.histograms.produce);
-            add(&mut all.consume, &report.histograms.consume);
-            add(&mut all.end_to_end, &report.histograms.end_to_end);
+            all.add(&report.histograms);
         }
         all
     }

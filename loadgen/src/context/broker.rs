@@ -13,6 +13,7 @@ use wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use wire::{ApiKey, Array};
 
 use super::UNKNOWN;
+use crate::units::addresses;
 
 /// All questions together; who does not answer in that time is unknown, and the run that follows finds out why.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,7 +37,7 @@ pub(super) fn describe(bootstrap: &str) -> Described {
         },
         shard: ShardOptions { arena_bytes: 16 * MIB, ..ShardOptions::default() },
     };
-    let bootstrap: Vec<String> = bootstrap.split(',').map(|address| address.trim().to_owned()).collect();
+    let bootstrap = addresses(bootstrap);
     let main = move |shard: Shard, ()| async move {
         let mut options = ClientOptions::new(bootstrap);
         options.timeout = TIMEOUT;

@@ -278,6 +278,14 @@ impl Histograms {
     pub fn named(&self) -> [(&'static str, &Histogram<u64>); 3] {
         [("produce", &self.produce), ("consume", &self.consume), ("end_to_end", &self.end_to_end)]
     }
+
+    /// Takes in what others have measured.
+    pub fn add(&mut self, other: &Self) {
+        let ours = [&mut self.produce, &mut self.consume, &mut self.end_to_end];
+        for (ours, (_, theirs)) in ours.into_iter().zip(other.named()) {
+            ours.add(theirs).expect("a histogram that grows takes another in");
+        }
+    }
 }
 
 /// An empty one: it grows with what it is given.

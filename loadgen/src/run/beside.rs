@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::{Instant, Offset};
-use client::{Client, Connection, Consumer, ConsumerOptions, OutOfRange};
+use client::{Client, Connection, Consumer};
 use shard::{Class, Task};
 use wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
@@ -67,9 +67,7 @@ async fn catch_up(local: Rc<Local>, at: Instant, progress: Rc<Cell<CaughtUp>>) {
     local.shard.sleep_until(at).await;
     let setup = &local.setup;
     let client = client(&local.shard, &setup.bootstrap);
-    // Where the oldest is deleted meanwhile it goes on with what is left.
-    let options = ConsumerOptions { out_of_range: OutOfRange::Beginning, ..consuming::options(setup) };
-    let consumer = Consumer::new(&client, options);
+    let consumer = Consumer::new(&client, consuming::options(setup));
     let mut open = 0u64;
     for (number, bounds) in (0..).zip(&setup.bounds) {
         if bounds.begin < bounds.end {
@@ -83,8 +81,8 @@ async fn catch_up(local: Rc<Local>, at: Instant, progress: Rc<Cell<CaughtUp>>) {
         match consumer.next().await {
             Ok(fetched) => {
                 so_far.bytes += fetched.batch.map_or(0, |batch| batch.header().size_bytes() as u64);
-                let place = setup.topics.iter().position(|topic| **topic == *fetched.topic);
-                let end = place.map_or(0, |topic| setup.bounds[setup.number(topic, fetched.partition) as usize].end);
+                let number = setup.find(&fetched.topic, fetched.partition);
+                let end = number.map_or(0, |number| setup.bounds[number as usize].end);
                 if fetched.next_offset.0 >= end {
                     consumer.unassign(&fetched.topic, fetched.partition);
                     open -= 1;

@@ -9,7 +9,7 @@ use client::{Client, ConsumeError, Consumer, ConsumerOptions, Fault, Fetched, Ou
 use super::local::Local;
 use super::setup::Setup;
 
-/// The settings of a consumer.
+/// The settings of a consumer. Where what it is to read was deleted it goes on with what is left.
 pub(super) fn options(setup: &Setup) -> ConsumerOptions {
     let workload = &setup.workload;
     ConsumerOptions {
@@ -53,13 +53,9 @@ impl Consuming {
         }
     }
 
-    fn number(&self, topic: &str, partition: base::PartitionIndex) -> Option<u32> {
-        let place = self.local.setup.topics.iter().position(|name| **name == *topic)?;
-        Some(self.local.setup.number(place, partition))
-    }
-
     fn take_in(&self, fetched: &Fetched) {
-        let Some((batch, partition)) = fetched.batch.as_ref().zip(self.number(&fetched.topic, fetched.partition))
+        let Some((batch, partition)) =
+            fetched.batch.as_ref().zip(self.local.setup.find(&fetched.topic, fetched.partition))
         else {
             return;
         };
@@ -75,7 +71,7 @@ impl Consuming {
 
     /// A partition can't be read where it is: what is there counts as corrupted, and reading goes on behind it.
     async fn pass_over(&self, error: ConsumeError) {
-        let Some(partition) = self.number(&error.topic, error.partition) else { return };
+        let Some(partition) = self.local.setup.find(&error.topic, error.partition) else { return };
         let Fault::Corrupt(corrupt) = &error.fault else {
             self.local.failed(0, error.to_string());
             self.local.shard.sleep(RETRY).await;

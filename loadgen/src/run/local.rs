@@ -12,8 +12,7 @@ use shard::{Mesh, Shard};
 
 use super::setup::Setup;
 use crate::measure::{Meter, Tally};
-use crate::report::Verified;
-use crate::verify::{Judge, News, PartitionName, Rules};
+use crate::verify::{Judge, News, Rules};
 
 /// What threads tell each other.
 #[derive(Debug)]
@@ -40,8 +39,8 @@ pub struct Over {
 /// The reasons why records failed that are told apart.
 const REASONS_MAX: usize = 20;
 
-/// What a thread's judge goes by, and how it calls partitions.
-fn judge_of(setup: &Arc<Setup>) -> (Rules, PartitionName) {
+/// The judge of a thread.
+fn judge_of(setup: &Arc<Setup>) -> Judge {
     let workload = &setup.workload;
     let rules = Rules {
         run: setup.run,
@@ -56,7 +55,7 @@ fn judge_of(setup: &Arc<Setup>) -> (Rules, PartitionName) {
         let (topic, index) = setup.place(partition);
         (topic.to_string(), index.0)
     };
-    (rules, Box::new(name))
+    Judge::new(rules, Box::new(name))
 }
 
 /// A thread of the generator.
@@ -79,14 +78,14 @@ pub struct Local {
 
 impl Local {
     pub fn new(shard: Shard, setup: Arc<Setup>, mesh: Mesh<Message>, meter: Meter, seconds: Sender<Over>) -> Rc<Self> {
-        let (rules, name) = judge_of(&setup);
+        let judge = RefCell::new(judge_of(&setup));
         let outbox = (0..mesh.shards()).map(|_| RefCell::default()).collect();
         Rc::new(Self {
             shard,
             setup,
             mesh,
             meter: RefCell::new(meter),
-            judge: RefCell::new(Judge::new(rules, name)),
+            judge,
             reasons: RefCell::default(),
             retried_batches: Cell::new(0),
             unsent: Cell::new(0),
@@ -111,6 +110,12 @@ impl Local {
     /// The thread that a consumer or producer runs on.
     pub fn thread_of(&self, number: u32) -> ShardId {
         ShardId((number % u32::from(self.mesh.shards())) as u16)
+    }
+
+    /// Every thread but this one.
+    pub fn others(&self) -> impl Iterator<Item = ShardId> + use<> {
+        let own = self.shard.id();
+        (0..self.mesh.shards()).map(ShardId).filter(move |thread| *thread != own)
     }
 
     /// Tells whoever reads the stream's partition what became of its records.
@@ -156,17 +161,13 @@ impl Local {
         }
     }
 
-    /// What the judge found; it knows nothing any more.
-    pub fn take_verdict(&self) -> Verified {
-        let (rules, name) = judge_of(&self.setup);
-        self.judge.replace(Judge::new(rules, name)).verdict()
-    }
-
     /// Carries news to the other threads, for ever.
     pub async fn carry(self: Rc<Self>) {
         loop {
-            self.posted.wait().await;
+            // From before the look, so that what is posted while a full mesh makes this wait is carried next.
+            let posted = self.posted.wait();
             self.flush_news().await;
+            posted.await;
         }
     }
 

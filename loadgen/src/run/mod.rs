@@ -24,6 +24,7 @@ use shard::{MeshBounds, Shard, mesh};
 
 use crate::measure::{Tally, Window};
 use crate::report::{CatchUp, Consume, Context, Errors, Latency, ProcessUse, Rate, Report, Second, Verified};
+use crate::units::addresses;
 use crate::workload::Workload;
 use local::Over;
 use setup::Setup;
@@ -57,7 +58,7 @@ impl std::error::Error for RunError {}
 /// # Errors
 /// The broker can't be reached, refuses the topics, or has no room for them.
 pub fn run(plan: &Plan, context: Context, on_second: &mut dyn FnMut(&Second)) -> Result<Report, RunError> {
-    let brokers = setup::brokers(&plan.bootstrap);
+    let brokers = addresses(&plan.bootstrap);
     let workload = plan.workload.clone();
     let preparing = async move |client: Client| setup::prepare(&client, workload).await;
     let setup = Arc::new(setup::with_client(&brokers, preparing)??);
@@ -77,7 +78,7 @@ pub fn run(plan: &Plan, context: Context, on_second: &mut dyn FnMut(&Second)) ->
 /// # Errors
 /// As [`run`].
 pub async fn run_on(shard: &Shard, plan: &Plan, context: Context) -> Result<Report, RunError> {
-    let client = setup::client(shard, &setup::brokers(&plan.bootstrap));
+    let client = setup::client(shard, &addresses(&plan.bootstrap));
     let workload = Workload { threads: 1, ..plan.workload.clone() };
     let setup = Arc::new(setup::prepare(&client, workload).await?);
     let (seconds, over) = mpsc::channel();

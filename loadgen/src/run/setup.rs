@@ -45,6 +45,13 @@ impl Setup {
         (&self.topics[(partition / of_topic) as usize], PartitionIndex((partition % of_topic) as i32))
     }
 
+    /// The number of a partition by its topic's name; `None` where that is not one of the run's.
+    #[must_use]
+    pub fn find(&self, topic: &str, partition: PartitionIndex) -> Option<u32> {
+        let place = self.topics.iter().position(|name| **name == *topic)?;
+        Some(self.number(place, partition))
+    }
+
     /// The number of a partition in the row of all.
     #[must_use]
     pub fn number(&self, topic: usize, partition: PartitionIndex) -> u32 {
@@ -82,11 +89,6 @@ pub(super) fn with_client<T: Send + 'static>(
 
 fn failed(what: &str) -> impl Fn(client::Error) -> RunError + '_ {
     move |error| RunError(format!("{what}: {error}"))
-}
-
-/// The brokers that are named, each apart.
-pub(super) fn brokers(bootstrap: &str) -> Vec<String> {
-    bootstrap.split(',').map(|broker| broker.trim().to_owned()).collect()
 }
 
 /// Creates what is missing, writes what is to be there in advance, and looks where the partitions end.

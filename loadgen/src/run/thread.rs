@@ -97,7 +97,7 @@ pub async fn run(shard: Shard, seat: Seat) -> Result<Learned, String> {
     }
     local.flush_news().await;
     local.silent.set(local.silent.get() + 1);
-    for thread in (0..local.mesh.shards()).map(ShardId).filter(|thread| *thread != shard.id()) {
+    for thread in local.others() {
         local.mesh.post(thread, Message::NoMoreNews).await;
     }
     drained(&local).await;
@@ -142,7 +142,7 @@ async fn meet(local: &Local, word: &Word) -> Result<(), String> {
             word.changed.wait().await;
         }
         let begin = local.shard.now() + LEAD;
-        for thread in (1..mesh.shards()).map(ShardId) {
+        for thread in local.others() {
             mesh.post(thread, if word.given_up.get() { Message::GiveUp } else { Message::Begin(begin) }).await;
         }
         local.begin.set(begin);
@@ -156,7 +156,7 @@ async fn meet(local: &Local, word: &Word) -> Result<(), String> {
 }
 
 async fn give_up(local: &Local) {
-    for thread in (0..local.mesh.shards()).map(ShardId).filter(|thread| *thread != local.shard.id()) {
+    for thread in local.others() {
         local.mesh.post(thread, Message::GiveUp).await;
     }
 }
@@ -222,7 +222,7 @@ fn learned(local: &Local, usage: Option<Usage>, caught_up: Vec<CaughtUp>) -> Lea
     local.roll();
     let meter = local.meter.replace(Meter::new(Window { begin_ns: u64::MAX, end_ns: u64::MAX }));
     local.hand_over(meter.finish());
-    let verified = local.take_verdict();
+    let verified = local.judge.borrow_mut().verdict();
     Learned {
         verified,
         reasons: local.reasons.take(),

@@ -241,9 +241,9 @@ impl Judge {
         self.found.delivered + self.found.corrupted
     }
 
-    /// What was found. What was acknowledged and has not come by now is lost.
+    /// What was found, once. What was acknowledged and has not come by now is lost.
     #[must_use]
-    pub fn verdict(mut self) -> Verified {
+    pub fn verdict(&mut self) -> Verified {
         let numbering = self.rules.numbering;
         let lost: Vec<(u32, u64, Option<i64>)> = self
             .ledgers
@@ -255,7 +255,7 @@ impl Judge {
         for (partition, number, offset) in lost {
             self.find(FindingKind::Lost, partition, offset, Some(number));
         }
-        self.found
+        std::mem::take(&mut self.found)
     }
 }
 
@@ -282,7 +282,7 @@ mod tests {
     }
 
     /// The kinds that were found, each with its partition, offset and number.
-    fn findings(judge: Judge) -> Vec<(FindingKind, i32, Option<i64>, Option<u64>)> {
+    fn findings(mut judge: Judge) -> Vec<(FindingKind, i32, Option<i64>, Option<u64>)> {
         let found = judge.verdict().findings;
         found.into_iter().map(|f| (f.kind, f.partition, f.offset, f.number)).collect()
     }
