@@ -22,6 +22,7 @@ use std::task::Poll;
 use base::Instant;
 use shard::sync::{Event, Queue};
 use shard::{Account, Class, RECV_BYTES, Shard, Slice, Socket};
+use wire::{Frame, Part};
 
 use crate::frame::{FrameError, FrameReader};
 use crate::frame_memory::FrameMemory;
@@ -165,6 +166,23 @@ pub struct Answer {
     pub parts: Vec<Slice>,
     /// Dropped once the answer is sent, or is not to be sent any more.
     pub kept: Option<Box<dyn Any>>,
+}
+
+impl Answer {
+    /// A frame whose `Records::External { index, .. }` stand for `externals[index]`, which are sent from where they are.
+    #[must_use]
+    pub fn laid_out(frame: Frame, externals: &[Vec<Slice>]) -> Self {
+        let parts: Vec<Part> = frame.parts().collect();
+        let structure = Slice::from_vec(frame.into_structure());
+        let mut slices = Vec::with_capacity(parts.len());
+        for part in parts {
+            match part {
+                Part::Structure(range) => slices.push(structure.slice(range)),
+                Part::External { index, .. } => slices.extend(externals[index as usize].iter().cloned()),
+            }
+        }
+        slices.into()
+    }
 }
 
 impl From<Vec<Slice>> for Answer {

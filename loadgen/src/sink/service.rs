@@ -10,9 +10,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::{BrokerId, Instant, Uuid};
-use net::{Connection, Reply, Service, Started};
+use net::{Answer, Connection, Reply, Service, Started};
 use shard::{Shard, Slice};
-use wire::{ApiKey, DecodeError, Decoder, EncodeError, Message, Part, RequestHeader, encode_response};
+use wire::{ApiKey, DecodeError, Decoder, EncodeError, Message, RequestHeader, encode_response};
 
 use super::api;
 use super::pace::Pace;
@@ -182,16 +182,7 @@ impl Asker {
     /// A value that the version cannot carry.
     pub fn answer_with<'a, M: Message<'a>>(self, response: &M, externals: &[Vec<Slice>]) -> Result<Reply, Refusal> {
         let frame = encode_response(self.version, self.correlation_id, response, Vec::with_capacity(256))?;
-        let parts: Vec<Part> = frame.parts().collect();
-        let structure = Slice::from_vec(frame.into_structure());
-        let mut slices = Vec::with_capacity(parts.len());
-        for part in parts {
-            match part {
-                Part::Structure(range) => slices.push(structure.slice(range)),
-                Part::External { index, .. } => slices.extend(externals[index as usize].iter().cloned()),
-            }
-        }
-        Ok(Reply::Answer(slices.into()))
+        Ok(Reply::Answer(Answer::laid_out(frame, externals)))
     }
 }
 

@@ -5,9 +5,9 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use base::Instant;
-use net::Reply;
+use net::{Answer, Reply};
 use shard::Slice;
-use wire::{DecodeError, Decoder, EncodeError, Message, Part, RequestHeader, encode_response};
+use wire::{DecodeError, Decoder, EncodeError, Message, RequestHeader, encode_response};
 
 use crate::node::Node;
 use crate::work::TooMuchWork;
@@ -145,16 +145,7 @@ impl Asker {
         externals: &[Vec<Slice>],
     ) -> Result<Reply, Refusal> {
         let frame = encode_response(version, self.correlation_id, response, Vec::with_capacity(256))?;
-        let parts: Vec<Part> = frame.parts().collect();
-        let structure = Slice::from_vec(frame.into_structure());
-        let mut slices = Vec::with_capacity(parts.len());
-        for part in parts {
-            match part {
-                Part::Structure(range) => slices.push(structure.slice(range)),
-                Part::External { index, .. } => slices.extend(externals[index as usize].iter().cloned()),
-            }
-        }
-        Ok(Reply::Answer(slices.into()))
+        Ok(Reply::Answer(Answer::laid_out(frame, externals)))
     }
 
     /// An answer that was written by hand: `body` goes behind the plain header.
