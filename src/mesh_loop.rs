@@ -12,7 +12,7 @@ use crate::connections;
 use crate::message::{BatchTask, FetchTask, Message};
 use crate::node::Node;
 use crate::observe;
-use crate::partition::{self, WaitingFetch};
+use crate::partition::{self, Reader, WaitingFetch};
 
 /// Serves until it is told to stop. The reply to that word is left to the caller: it goes out when all is closed.
 pub async fn run(node: Rc<Node>) -> Option<Reply<Message>> {
@@ -71,9 +71,11 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
         }
         Message::Fetch(task) => {
             let (serving, waiting) = (node.clone(), node.fetch_cancels.register(task.id));
-            answer(node, reply, async move { fetch(&serving, task, &waiting).await });
+            let reader = node.readers.of(&task);
+            answer(node, reply, async move { fetch(&serving, &reader, task, &waiting).await });
         }
         Message::CancelFetch(id) => node.fetch_cancels.cancel(id),
+        Message::ForgetReader(id) => node.readers.forget(id),
         Message::ListOffsets(queries) => {
             let serving = node.clone();
             answer(
@@ -124,8 +126,8 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
     }
 }
 
-async fn fetch(node: &Rc<Node>, task: FetchTask, waiting: &WaitingFetch) -> Message {
-    let fetched = partition::fetch(node, task, waiting).await;
+async fn fetch(node: &Rc<Node>, reader: &Reader, task: FetchTask, waiting: &WaitingFetch) -> Message {
+    let fetched = partition::fetch(node, reader, task, waiting).await;
     Message::Fetched(fetched.into_iter().map(|answer| answer.map(|slice| slice.export())).collect())
 }
 

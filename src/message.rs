@@ -23,6 +23,8 @@ pub enum Message {
     Fetched(Vec<Fetched<ForeignSlice>>),
     /// This fetch is to answer with what there is and wait for no more, or nobody wants its answer. One way.
     CancelFetch(FetchId),
+    /// This reader has gone. One way.
+    ForgetReader(ReaderId),
     ListOffsets(Vec<ListOffset>),
     ListedOffsets(Vec<ListedOffset>),
     EpochEnds(Vec<EpochEndQuery>),
@@ -78,6 +80,7 @@ impl std::fmt::Debug for Message {
             Self::Fetch(_) => "Fetch",
             Self::Fetched(_) => "Fetched",
             Self::CancelFetch(_) => "CancelFetch",
+            Self::ForgetReader(_) => "ForgetReader",
             Self::ListOffsets(_) => "ListOffsets",
             Self::ListedOffsets(_) => "ListedOffsets",
             Self::EpochEnds(_) => "EpochEnds",
@@ -170,21 +173,57 @@ pub struct FetchId {
     pub number: u64,
 }
 
+/// Names who reads the same partitions with fetch after fetch, on the shards that serve it: the asking shard and its count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ReaderId {
+    pub shard: base::ShardId,
+    pub number: u64,
+}
+
 /// What to read from partitions of one shard.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct FetchTask {
     pub id: FetchId,
+    /// The shard keeps what this reader wants, and what it was told, until [`Message::ForgetReader`]; without one that is over with the fetch.
+    pub reader: Option<ReaderId>,
+    /// Places that are read no longer.
+    pub forgotten: Vec<u32>,
+    /// What is read from now on, besides what the reader wants already; after the forgotten.
     pub targets: Vec<FetchTarget>,
+    pub scope: Scope,
     /// For all targets together; the first batch found is returned whole all the same.
     pub max_bytes: usize,
-    /// Answer when this many bytes are there; 0 answers at once.
-    pub min_bytes: usize,
+    pub patience: Patience,
     /// Answer by then in any case.
     pub deadline: Instant,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// Which of a reader's targets are answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// All that are new, room or not, and those with news.
+    All,
+    /// Those with news since what the last fetch answered, as far as there is room.
+    News,
+    /// As before, and what the last fetch answered once more: it did not come to the client.
+    Again,
+}
+
+/// What a fetch waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patience {
+    /// Nothing.
+    None,
+    /// This many bytes, or an error.
+    Bytes(usize),
+    /// A change of any target since it was last read.
+    Change,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FetchTarget {
+    /// What the reader calls it by.
+    pub place: u32,
     pub log: LogId,
     pub offset: Offset,
     pub max_bytes: usize,
@@ -194,9 +233,11 @@ pub struct FetchTarget {
     pub last_fetched_epoch: LeaderEpoch,
 }
 
-/// The answer for one [`FetchTarget`], in the order of the task; `S` is how slices of batches are held.
+/// The answer for one [`FetchTarget`]; `S` is how slices of batches are held.
 #[derive(Debug)]
 pub struct Fetched<S> {
+    pub place: u32,
+    pub log: LogId,
     pub error: ErrorCode,
     pub high_watermark: Offset,
     pub log_start: Offset,
@@ -208,14 +249,23 @@ pub struct Fetched<S> {
 
 impl<S> Fetched<S> {
     #[must_use]
-    pub fn failed(error: ErrorCode) -> Self {
-        Self { error, high_watermark: Offset(-1), log_start: Offset(-1), slices: Vec::new(), bytes: 0, diverging: None }
+    pub fn failed(place: u32, log: LogId, error: ErrorCode) -> Self {
+        let (high_watermark, log_start) = (Offset(-1), Offset(-1));
+        Self { place, log, error, high_watermark, log_start, slices: Vec::new(), bytes: 0, diverging: None }
+    }
+
+    /// Always worth telling: an error, or where the client's log diverges.
+    #[must_use]
+    pub fn is_remarkable(&self) -> bool {
+        self.error.is_error() || self.diverging.is_some()
     }
 
     /// The same answer with its slices held another way.
     #[must_use]
     pub fn map<T>(self, hold: impl FnMut(S) -> T) -> Fetched<T> {
         Fetched {
+            place: self.place,
+            log: self.log,
             error: self.error,
             high_watermark: self.high_watermark,
             log_start: self.log_start,

@@ -20,8 +20,9 @@ use crate::config::NodeConfig;
 use crate::connections::{Connections, GivenOut, Port};
 use crate::message::{FetchId, Message};
 use crate::observe::RequestMeters;
-use crate::partition::{FetchCancels, PartitionTable};
+use crate::partition::{FetchCancels, PartitionTable, Readers};
 use crate::record_work::RecordJobs;
+use crate::router::GoneReaders;
 use crate::work::WorkMemory;
 
 /// The accounts that a shard's CPU time is charged to.
@@ -52,6 +53,10 @@ pub struct Node {
     pub config: Arc<NodeConfig>,
     pub partitions: PartitionTable,
     pub fetch_cancels: FetchCancels,
+    /// Of all shards' sessions, those that want something here.
+    pub readers: Readers,
+    /// Of this shard's sessions.
+    pub gone_readers: GoneReaders,
     pub fetch_sessions: FetchSessions,
     pub producer_ids: ProducerIds,
     /// Served by the controller; used on shard 0 only.
@@ -72,6 +77,8 @@ pub struct Node {
         reason = "requests count on the shard's own counter, not on one all cores share"
     )]
     view: RefCell<Rc<Arc<View>>>,
+    /// Counts the views.
+    view_number: Cell<u64>,
     fetches: Cell<u64>,
 }
 
@@ -102,6 +109,8 @@ impl Node {
             config,
             partitions: PartitionTable::default(),
             fetch_cancels: FetchCancels::default(),
+            readers: Readers::default(),
+            gone_readers: GoneReaders::default(),
             fetch_sessions,
             producer_ids: ProducerIds::default(),
             controller: ControllerQueue::new(),
@@ -116,6 +125,7 @@ impl Node {
             http_given_out,
             accounts,
             view: RefCell::new(Rc::new(view)),
+            view_number: Cell::new(0),
             fetches: Cell::new(0),
         })
     }
@@ -129,6 +139,13 @@ impl Node {
     /// Replaces what is known, whole.
     pub fn set_view(&self, view: Arc<View>) {
         *self.view.borrow_mut() = Rc::new(view);
+        self.view_number.set(self.view_number.get() + 1);
+    }
+
+    /// Another one for each view: what was found in a view holds while this stays.
+    #[must_use]
+    pub fn view_number(&self) -> u64 {
+        self.view_number.get()
     }
 
     /// The connections of a port that the accepting shard has given out.

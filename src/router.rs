@@ -22,7 +22,7 @@ use crate::partition;
 
 mod fetch;
 
-pub use fetch::{FetchPlan, fetch};
+pub use fetch::{FetchPart, FetchPlan, GoneReaders, ReaderHandle, fetch};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 

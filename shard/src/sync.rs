@@ -11,6 +11,10 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, RawWakerVTable, Waker};
 
+mod marks;
+
+pub use marks::{Mark, Marks};
+
 /// The object was closed, or its other end dropped: what was waited for will not come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Closed;
@@ -231,7 +235,24 @@ struct Line {
 struct Waiting {
     id: u64,
     notified: bool,
-    waker: Option<Waker>,
+    whom: Whom,
+}
+
+/// Whom a notification reaches.
+enum Whom {
+    /// Who stays in line until he has seen it.
+    Task(Option<Waker>),
+    /// Who leaves the line with it.
+    Marks(Marks, u32),
+}
+
+impl Line {
+    fn join(&mut self, whom: Whom) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.waiting.push_back(Waiting { id, notified: false, whom });
+        id
+    }
 }
 
 impl Event {
@@ -243,43 +264,69 @@ impl Event {
     /// Waits for a notification given after this call.
     #[must_use]
     pub fn wait(&self) -> Wait {
-        let mut line = self.0.borrow_mut();
-        let id = line.next_id;
-        line.next_id += 1;
-        line.waiting.push_back(Waiting { id, notified: false, waker: None });
+        let id = self.0.borrow_mut().join(Whom::Task(None));
         Wait { event: self.clone(), id: Some(id), registered: None }
     }
 
     /// Wakes the one who has waited longest. True when there was one.
     pub fn notify_one(&self) -> bool {
-        let waker = {
+        let mut woken = Woken::default();
+        {
             let mut line = self.0.borrow_mut();
-            let Some(waiting) = line.waiting.iter_mut().find(|waiting| !waiting.notified) else { return false };
-            waiting.notified = true;
-            let waker = waiting.waker.take();
+            let Some(index) = line.waiting.iter().position(|waiting| !waiting.notified) else { return false };
             line.notifications += 1;
-            waker
-        };
-        if let Some(waker) = waker {
-            waker.wake();
+            if woken.reached(&mut line.waiting[index]) {
+                line.waiting.remove(index);
+            }
         }
+        woken.wake();
         true
     }
 
     /// Wakes all who wait now.
     pub fn notify_all(&self) {
-        let wakers: Vec<_> = {
+        let mut woken = Woken::default();
+        {
             let mut line = self.0.borrow_mut();
             line.notifications += 1;
-            line.waiting.iter_mut().for_each(|waiting| waiting.notified = true);
-            line.waiting.iter_mut().filter_map(|waiting| waiting.waker.take()).collect()
-        };
-        wake_all(wakers);
+            line.waiting.retain_mut(|waiting| !woken.reached(waiting));
+        }
+        woken.wake();
     }
 
     #[must_use]
     pub fn has_waiters(&self) -> bool {
         self.0.borrow().waiting.iter().any(|waiting| !waiting.notified)
+    }
+}
+
+/// Whom to wake once the line is let go.
+#[derive(Default)]
+struct Woken {
+    tasks: Vec<Waker>,
+    marks: Vec<Marks>,
+}
+
+impl Woken {
+    /// Notifies one who waits. True when he leaves the line.
+    fn reached(&mut self, waiting: &mut Waiting) -> bool {
+        waiting.notified = true;
+        match &mut waiting.whom {
+            Whom::Task(waker) => {
+                self.tasks.extend(waker.take());
+                false
+            }
+            Whom::Marks(marks, token) => {
+                marks.push(*token);
+                self.marks.push(marks.clone());
+                true
+            }
+        }
+    }
+
+    fn wake(self) {
+        wake_all(self.tasks);
+        self.marks.iter().for_each(Marks::wake);
     }
 }
 
@@ -315,8 +362,10 @@ impl Future for Wait {
             let index = line.waiting.binary_search_by_key(&id, |waiting| waiting.id).expect("in line until it ends");
             let waiting = &mut line.waiting[index];
             if !waiting.notified {
-                if !waiting.waker.as_ref().is_some_and(|known| known.will_wake(context.waker())) {
-                    waiting.waker = Some(context.waker().clone());
+                if let Whom::Task(known) = &mut waiting.whom
+                    && !known.as_ref().is_some_and(|known| known.will_wake(context.waker()))
+                {
+                    *known = Some(context.waker().clone());
                 }
                 drop(line);
                 self.registered = Some(now);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use base::Random;
-use shard::sync::{Closed, Event, Queue, Semaphore, oneshot};
+use shard::sync::{Closed, Event, Marks, Queue, Semaphore, oneshot};
 
 struct Wakes(AtomicUsize);
 
@@ -120,6 +120,35 @@ fn an_event_wakes_who_waits_and_passes_a_dropped_turn_on() {
     let mut after = hand(event.wait());
     assert!(before.poll().is_some() && hand(unpolled).poll().is_some(), "counted from the call of `wait`");
     assert!(after.poll().is_none());
+}
+
+#[test]
+fn marks_tell_which_of_many_events_have_happened() {
+    let (events, marks) = ([0; 3].map(|_| Event::new()), Marks::new());
+    let mut set: Vec<_> = events.iter().zip(0..).map(|(event, token)| event.mark(&marks, token)).collect();
+    let (mut one, mut other) = (hand(marks.any()), hand(marks.any()));
+    assert!(one.poll().is_none() && other.poll().is_none());
+    let mut task = hand(events[2].wait());
+    assert!(task.poll().is_none());
+    events[2].notify_all();
+    events[2].notify_all();
+    events[0].notify_all();
+    assert!(one.woken() && other.woken() && task.woken());
+    assert!(one.poll().is_some() && other.poll().is_some() && task.poll().is_some());
+    assert_eq!(marks.take(), [2, 0], "once each, in their order");
+    assert!(marks.is_empty());
+    // What is taken back is not marked, and has left the line.
+    drop(set.remove(1));
+    assert!(events.iter().all(|event| !event.has_waiters()));
+    events[1].notify_all();
+    assert!(marks.is_empty());
+    // A turn given to a mark is taken.
+    let mark = events[0].mark(&marks, 7);
+    let mut behind = hand(events[0].wait());
+    assert!(behind.poll().is_none() && events[0].notify_one());
+    assert!(!behind.woken());
+    assert_eq!(marks.take(), [7]);
+    drop(mark);
 }
 
 #[test]

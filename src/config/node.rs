@@ -103,8 +103,8 @@ impl Default for NodeConfig {
 const CONNECTION_BYTES: usize = 5 << 10;
 /// What an idle partition takes of it, rounded up.
 const PARTITION_BYTES: usize = 8 << 10;
-/// What a partition of a fetch session takes of it.
-const SESSION_PARTITION_BYTES: usize = 256;
+/// What a partition of a fetch session takes of it, where the session is and where the partition is.
+const SESSION_PARTITION_BYTES: usize = 512;
 
 /// Bounds of one shard, each of which keeps a use of the heap within its part of the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -225,7 +225,7 @@ impl NodeConfig {
             work_bytes: part(10),
             connections_max: part(10) / CONNECTION_BYTES,
             partitions_max: part(8) / PARTITION_BYTES,
-            session_partitions_max: part(64) / SESSION_PARTITION_BYTES,
+            session_partitions_max: part(32) / SESSION_PARTITION_BYTES,
         }
     }
 

@@ -2,19 +2,17 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 
-use base::{LeaderEpoch, NO_EPOCH, Offset};
+use base::{Instant, LeaderEpoch, NO_EPOCH, Offset};
 use shard::Slice;
-use shard::sync::Event;
+use shard::sync::{Event, Marks, either};
 use storage::{EpochEnd, ReadLimits};
 use wire::ErrorCode;
 
 use super::Partition;
-use crate::message::{FetchId, FetchTarget, FetchTask, Fetched};
+use super::interest::Interest;
+use crate::message::{FetchId, FetchTarget, FetchTask, Fetched, Patience, ReaderId, Scope};
 use crate::node::Node;
 
 /// The fetches of this shard that may wait for records, and be told by another to wait no longer. Clones are the same.
@@ -59,88 +57,140 @@ impl Drop for WaitingFetch {
     }
 }
 
-/// Reads every target; waits until `min_bytes` are there, a target fails, the deadline passes or the fetch is cancelled.
-pub async fn fetch(node: &Rc<Node>, task: FetchTask, waiting: &WaitingFetch) -> Vec<Fetched<Slice>> {
-    let mut answers = Vec::with_capacity(task.targets.len());
-    read(node, &task, &mut answers, |_| true).await;
-    while !satisfied(&task, &answers) && !waiting.is_cancelled() && node.shard.now() < task.deadline {
-        // Whoever waits keeps no records meanwhile.
-        answers.iter_mut().for_each(|answer| answer.slices.clear());
-        let since = node.shard.now();
-        let changed = wait_for_news(node, &task, &answers, &waiting.cancelled).await;
-        node.request_meters.fetch_wait_ns.record_since(since, node.shard.now());
-        read(node, &task, &mut answers, |index| changed.binary_search(&index).is_ok()).await;
+/// What one reader wants of this shard's partitions.
+#[derive(Default)]
+pub struct Reader {
+    interest: RefCell<Interest>,
+    /// Places whose partitions have changed.
+    marks: Marks,
+}
+
+/// The readers of this shard that want the same with fetch after fetch. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Readers(Rc<RefCell<HashMap<ReaderId, Rc<Reader>>>>);
+
+impl Readers {
+    /// The reader of a task; a new one where none of that name is here. Called when the task is taken up, before anything of it is awaited: the
+    /// word that the reader has gone may come right behind it.
+    #[must_use]
+    pub fn of(&self, task: &FetchTask) -> Rc<Reader> {
+        match task.reader {
+            Some(id) => self.0.borrow_mut().entry(id).or_default().clone(),
+            None => Rc::default(),
+        }
     }
+
+    /// Without effect for one that is not here.
+    pub fn forget(&self, id: ReaderId) {
+        let forgotten = self.0.borrow_mut().remove(&id);
+        drop(forgotten);
+    }
+}
+
+/// A fetch under way. Dropped before its end, it leaves what it has read to the next.
+struct UnderWay<'r>(&'r Reader);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.interest.borrow_mut().abandon();
+    }
+}
+
+/// Reads what has news for the reader; waits until there is as much as is asked for, a target fails, the deadline passes or the fetch is cancelled.
+pub async fn fetch(node: &Rc<Node>, reader: &Reader, task: FetchTask, waiting: &WaitingFetch) -> Vec<Fetched<Slice>> {
+    let under_way = UnderWay(reader);
+    let is_last = task.reader.is_none() && task.patience == Patience::None;
+    let order = Order { scope: task.scope, max_bytes: task.max_bytes, is_watching: !is_last };
+    {
+        let mut interest = reader.interest.borrow_mut();
+        interest.begin(task.scope);
+        task.forgotten.into_iter().for_each(|place| interest.forget(place));
+        interest.set(task.targets);
+    }
+    let is_over = || waiting.is_cancelled() || node.shard.now() >= task.deadline;
+    if task.patience == Patience::Change && !is_over() {
+        reader.wait_for_change(node, task.deadline, &waiting.cancelled).await;
+    }
+    reader.read(node, order).await;
+    let min_bytes = if let Patience::Bytes(bytes) = task.patience { bytes } else { 0 };
+    while !satisfied(min_bytes, reader.interest.borrow().answers()) && !is_over() {
+        // Whoever waits keeps no records meanwhile.
+        reader.interest.borrow_mut().release_records();
+        let since = node.shard.now();
+        reader.wait_for_change(node, task.deadline, &waiting.cancelled).await;
+        node.request_meters.fetch_wait_ns.record_since(since, node.shard.now());
+        reader.read(node, order).await;
+    }
+    let answers = reader.interest.borrow_mut().finish();
+    drop(under_way);
     answers
 }
 
-fn satisfied(task: &FetchTask, answers: &[Fetched<Slice>]) -> bool {
+fn satisfied(min_bytes: usize, answers: &[Fetched<Slice>]) -> bool {
     let bytes: usize = answers.iter().map(|answer| answer.bytes).sum();
-    bytes >= task.min_bytes
-        || answers.iter().any(|answer| answer.error != ErrorCode::None || answer.diverging.is_some())
+    bytes >= min_bytes || answers.iter().any(Fetched::is_remarkable)
 }
 
-/// Resolves when a target's high watermark lies beyond the one that was answered, its partition has changed in another way, or time is up.
-/// The targets that have changed, in their order.
-async fn wait_for_news(node: &Node, task: &FetchTask, answers: &[Fetched<Slice>], cancelled: &Event) -> Vec<usize> {
-    let mut changes = Vec::with_capacity(task.targets.len());
-    let mut changed = Vec::new();
-    for (index, (target, answer)) in task.targets.iter().zip(answers).enumerate() {
-        match node.partitions.get(target.log) {
-            // A read of a later target may have waited for the disk, and this one grown meanwhile.
-            Some(partition) if partition.high_watermark() > answer.high_watermark => changed.push(index),
-            Some(partition) => changes.push((index, partition.log.durable_changed())),
-            None => changed.push(index),
-        }
-    }
-    if !changed.is_empty() {
-        return changed;
-    }
-    let mut deadline = pin!(node.shard.sleep_until(task.deadline));
-    let mut cancelled = pin!(cancelled.wait());
-    poll_fn(|context| {
-        // Every one is polled, so that every one is registered.
-        let news =
-            changes.iter_mut().filter_map(|(index, change)| pin!(change).poll(context).is_ready().then_some(*index));
-        changed.extend(news);
-        let is_over = deadline.as_mut().poll(context).is_ready() || cancelled.as_mut().poll(context).is_ready();
-        if is_over || !changed.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    changed
+/// How a fetch looks at its targets.
+#[derive(Clone, Copy)]
+struct Order {
+    scope: Scope,
+    max_bytes: usize,
+    /// Changes matter: the fetch may wait, or others follow it.
+    is_watching: bool,
 }
 
-/// One pass over the targets in their order, within the bytes of the whole. What was answered before stays as it is where it had no records
-/// and has not changed since.
-async fn read(node: &Node, task: &FetchTask, answers: &mut Vec<Fetched<Slice>>, has_changed: impl Fn(usize) -> bool) {
-    let started = node.shard.now();
-    let mut left_bytes = task.max_bytes;
-    let mut found = false;
-    for (index, target) in task.targets.iter().enumerate() {
-        if answers.get(index).is_some_and(|answer| answer.bytes == 0) && !has_changed(index) {
-            continue;
-        }
-        let answer = read_one(node, target, left_bytes, !found).await.unwrap_or_else(Fetched::failed);
-        found |= answer.bytes > 0;
-        left_bytes = left_bytes.saturating_sub(answer.bytes);
-        match answers.get_mut(index) {
-            Some(before) => *before = answer,
-            None => answers.push(answer),
-        }
+impl Reader {
+    /// Resolves when a partition has changed since it was last read, or time is up.
+    async fn wait_for_change(&self, node: &Node, deadline: Instant, cancelled: &Event) {
+        let is_over = either(node.shard.sleep_until(deadline), cancelled.wait());
+        either(self.marks.any(), is_over).await;
     }
-    node.request_meters.fetch_read_ns.record_since(started, node.shard.now());
+
+    /// One look at all that may have news, in turn, within the bytes of the whole.
+    async fn read(&self, node: &Node, order: Order) {
+        let started = node.shard.now();
+        let mut left_bytes = order.max_bytes;
+        let mut found = false;
+        let mut pass = {
+            let mut interest = self.interest.borrow_mut();
+            self.marks.take().into_iter().for_each(|place| interest.changed(place));
+            interest.pass()
+        };
+        // Who has all the room filled looks no further, unless each is to be told how it stands.
+        while order.scope == Scope::All || !found || left_bytes > 0 {
+            let Some(target) = self.interest.borrow_mut().next(&mut pass) else { break };
+            let answer = match node.partitions.get(target.log) {
+                Some(partition) => {
+                    if order.is_watching {
+                        self.interest.borrow_mut().watch(target.place, partition.log.changed(), &self.marks);
+                    }
+                    read_one(node, &partition, &target, left_bytes, !found).await
+                }
+                None => Err(ErrorCode::NotLeaderOrFollower),
+            };
+            let answer = answer.unwrap_or_else(|error| Fetched::failed(target.place, target.log, error));
+            found |= answer.bytes > 0;
+            left_bytes = left_bytes.saturating_sub(answer.bytes);
+            self.interest.borrow_mut().answer(&mut pass, &target, answer);
+        }
+        self.interest.borrow_mut().end(pass);
+        node.request_meters.fetch_read_ns.record_since(started, node.shard.now());
+    }
 }
 
 async fn read_one(
     node: &Node,
+    partition: &Partition,
     target: &FetchTarget,
     left_bytes: usize,
     at_least_one: bool,
 ) -> Result<Fetched<Slice>, ErrorCode> {
-    let partition = node.partitions.get(target.log).ok_or(ErrorCode::NotLeaderOrFollower)?;
     partition.check_epoch(target.current_epoch)?;
     let high_watermark = partition.high_watermark();
     let mut answer = Fetched {
+        place: target.place,
+        log: target.log,
         error: ErrorCode::None,
         high_watermark,
         log_start: partition.log.start_offset(),
@@ -149,7 +199,7 @@ async fn read_one(
         diverging: None,
     };
     if target.last_fetched_epoch != NO_EPOCH {
-        answer.diverging = diverging(&partition, target)?;
+        answer.diverging = diverging(partition, target)?;
         if answer.diverging.is_some() {
             return Ok(answer);
         }

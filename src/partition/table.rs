@@ -112,6 +112,8 @@ async fn open_one(node: &Node, spec: LogSpec) -> Result<(), String> {
     if let Some(partition) = node.partitions.get(spec.id) {
         partition.config.replace(spec.config);
         partition.leader_epoch.set(spec.leader_epoch);
+        // Readers that believe in another epoch are told.
+        partition.log.changed().notify_all();
         return Ok(());
     }
     let partition = Partition {

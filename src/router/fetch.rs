@@ -1,123 +1,168 @@
 //! Fetches over the shards that own what is read.
 //!
 //! A fetch that may wait asks every owner once, and waits for the first that has something; the others are then told to answer with what
-//! they have. So a long poll costs each owner one message and one look at its partitions, however long it waits. Only where
+//! they have. So a long poll costs each owner one message and one look at what has changed, however long it waits. Only where
 //! all of them together have less than was asked for does it go on, in rounds.
+//!
+//! The owners keep what a fetch session reads ([`ReaderHandle`]): they are told what changes of it, and answer what has news.
 
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
 use base::{Instant, ShardId};
 use shard::Slice;
-use wire::ErrorCode;
 
 use super::Boxed;
-use crate::message::{FetchId, FetchTarget, FetchTask, Fetched, Message};
+use crate::message::{FetchId, FetchTarget, FetchTask, Fetched, Message, Patience, ReaderId, Scope};
 use crate::node::Node;
 use crate::partition;
 
 /// What a fetch is to gather.
-pub struct FetchPlan {
-    /// Each with the owner of its partition.
-    pub targets: Vec<(ShardId, FetchTarget)>,
+pub struct FetchPlan<'r> {
+    /// Whose wants the owners know already; without one, what is in the plan is all that is read.
+    pub reader: Option<&'r ReaderHandle>,
+    /// One for each shard that owns something of what is read, changed or not.
+    pub parts: Vec<FetchPart>,
+    pub is_complete: bool,
     pub max_bytes: usize,
     pub min_bytes: usize,
     pub deadline: Instant,
 }
 
-/// The targets of one owner, each with its place in the plan.
-struct Part {
-    owner: ShardId,
-    places: Vec<usize>,
-    targets: Vec<FetchTarget>,
+/// What changes of that which one shard owns.
+#[derive(Debug)]
+pub struct FetchPart {
+    pub owner: ShardId,
+    /// Places that are read no longer.
+    pub forgotten: Vec<u32>,
+    pub targets: Vec<FetchTarget>,
 }
 
-fn split(targets: Vec<(ShardId, FetchTarget)>) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
-    for (place, (owner, target)) in targets.into_iter().enumerate() {
-        // Shards are few, and partitions that follow one another are often of different ones.
-        let index = parts.iter().position(|part| part.owner == owner).unwrap_or_else(|| {
-            parts.push(Part { owner, places: Vec::new(), targets: Vec::new() });
-            parts.len() - 1
-        });
-        parts[index].places.push(place);
-        parts[index].targets.push(target);
+/// Readers that have gone, each with a shard that is yet to be told. Clones are the same.
+#[derive(Clone, Default)]
+pub struct GoneReaders(Rc<RefCell<Vec<(ShardId, ReaderId)>>>);
+
+impl GoneReaders {
+    /// Tells the owners. Dropped meanwhile, it leaves to the next call what it has not come to.
+    pub async fn tell(&self, node: &Node) {
+        loop {
+            let Some((owner, id)) = self.0.borrow().last().copied() else { return };
+            if owner == node.shard.id() {
+                node.readers.forget(id);
+            } else {
+                node.mesh.post(owner, Message::ForgetReader(id)).await;
+            }
+            self.0.borrow_mut().retain(|gone| *gone != (owner, id));
+        }
     }
-    parts
+}
+
+/// One who reads with fetch after fetch. Once it is dropped, its owners are told to forget it ([`GoneReaders::tell`]).
+pub struct ReaderHandle {
+    id: ReaderId,
+    /// Those that may know it.
+    owners: RefCell<Vec<ShardId>>,
+    gone: GoneReaders,
+}
+
+impl ReaderHandle {
+    #[must_use]
+    pub fn new(node: &Node) -> Self {
+        let FetchId { shard, number } = node.next_fetch_id();
+        Self { id: ReaderId { shard, number }, owners: RefCell::default(), gone: node.gone_readers.clone() }
+    }
+
+    fn is_asked_of(&self, owner: ShardId) {
+        let mut owners = self.owners.borrow_mut();
+        if !owners.contains(&owner) {
+            owners.push(owner);
+        }
+    }
+}
+
+impl Drop for ReaderHandle {
+    fn drop(&mut self) {
+        let owners = self.owners.take();
+        self.gone.0.borrow_mut().extend(owners.into_iter().map(|owner| (owner, self.id)));
+    }
 }
 
 /// What one round asks of every owner.
 #[derive(Clone, Copy)]
 struct Ask {
+    reader: Option<ReaderId>,
+    scope: Scope,
     max_bytes: usize,
-    min_bytes: usize,
+    patience: Patience,
     deadline: Instant,
 }
 
-/// Reads from every target, and waits for as much as is asked for, until the deadline.
-pub async fn fetch(node: &Rc<Node>, plan: FetchPlan) -> Vec<Fetched<Slice>> {
-    let count = plan.targets.len();
-    let ask = Ask { max_bytes: plan.max_bytes, min_bytes: plan.min_bytes, deadline: plan.deadline };
-    let parts = split(plan.targets);
-    let answers = if parts.len() <= 1 {
-        Round::start(node, &parts, ask).await.answers().await
-    } else {
-        fetch_from_many(node, &parts, ask).await
+/// Reads what the owners have news of, and waits for as much as is asked for, until the deadline. The answers of a complete plan are in the
+/// order of their places.
+pub async fn fetch(node: &Rc<Node>, plan: FetchPlan<'_>) -> Vec<Fetched<Slice>> {
+    if plan.parts.is_empty() {
+        return Vec::new();
+    }
+    // Several rounds are a reader's, be it of this fetch alone.
+    let has_rounds = plan.parts.len() > 1 && plan.min_bytes > 1;
+    let own_reader = (has_rounds && plan.reader.is_none()).then(|| ReaderHandle::new(node));
+    let reader = plan.reader.or(own_reader.as_ref());
+    if let Some(reader) = reader {
+        plan.parts.iter().for_each(|part| reader.is_asked_of(part.owner));
+    }
+    let patience = |bytes| if bytes > 0 { Patience::Bytes(bytes) } else { Patience::None };
+    let ask = Ask {
+        reader: reader.map(|reader| reader.id),
+        scope: if plan.is_complete { Scope::All } else { Scope::News },
+        max_bytes: plan.max_bytes,
+        patience: patience(plan.min_bytes),
+        deadline: plan.deadline,
     };
-    let mut answers = in_order(count, parts, answers);
+    let answers = if plan.parts.len() == 1 {
+        Round::start(node, plan.parts, ask).await.answers().await
+    } else {
+        let first = Ask { patience: patience(plan.min_bytes.min(1)), ..ask };
+        fetch_from_many(node, plan.parts, first, plan.min_bytes).await
+    };
+    let mut answers: Vec<_> = answers.into_iter().flatten().collect();
+    if plan.is_complete {
+        answers.sort_by_key(|answer| answer.place);
+    }
     trim(&mut answers, plan.max_bytes);
     answers
 }
 
-/// Puts the answers of the parts back into the order of the plan.
-fn in_order(count: usize, parts: Vec<Part>, answers: Vec<Vec<Fetched<Slice>>>) -> Vec<Fetched<Slice>> {
-    let lines = parts.into_iter().zip(answers);
-    let mut lines: Vec<_> =
-        lines.map(|(part, answers)| (part.places.into_iter().peekable(), answers.into_iter())).collect();
-    // Each part has its places in ascending order, so the next one is at the head of a line.
-    let next = |place| {
-        let line = lines.iter_mut().find_map(|(places, answers)| places.next_if_eq(&place).map(|_| answers));
-        line.and_then(Iterator::next).unwrap_or_else(|| Fetched::failed(ErrorCode::NotLeaderOrFollower))
-    };
-    (0..count).map(next).collect()
-}
-
 /// The answers of the parts, in their order.
-async fn fetch_from_many(node: &Rc<Node>, parts: &[Part], ask: Ask) -> Vec<Vec<Fetched<Slice>>> {
-    let mut answers = first_news(node, parts, Ask { min_bytes: ask.min_bytes.min(1), ..ask }).await;
+async fn fetch_from_many(
+    node: &Rc<Node>,
+    parts: Vec<FetchPart>,
+    ask: Ask,
+    min_bytes: usize,
+) -> Vec<Vec<Fetched<Slice>>> {
+    let owners: Vec<_> = parts.iter().map(|part| part.owner).collect();
+    let mut answers = first_news(node, parts, ask).await;
     loop {
-        let all = answers.iter().flatten();
-        let bytes: usize = all.clone().map(|answer| answer.bytes).sum();
-        let mut failed = all.map(|answer| answer.error != ErrorCode::None || answer.diverging.is_some());
-        if bytes >= ask.min_bytes || failed.any(|failed| failed) || node.shard.now() >= ask.deadline {
+        let bytes: usize = answers.iter().flatten().map(|answer| answer.bytes).sum();
+        let is_remarkable = answers.iter().flatten().any(Fetched::is_remarkable);
+        if bytes >= min_bytes || is_remarkable || node.shard.now() >= ask.deadline {
             return answers;
         }
-        // Too little all together: wait for the first news beyond what was just read, then read all of it again.
-        let beyond: Vec<_> = parts.iter().zip(&answers).map(|(part, answers)| part.beyond(answers)).collect();
+        // Too little all together: wait for the first change since that was read, then read all of it again.
         drop(answers);
-        drop(first_news(node, &beyond, Ask { max_bytes: 1, min_bytes: 1, ..ask }).await);
-        answers = Round::start(node, parts, Ask { min_bytes: 0, ..ask }).await.answers().await;
+        let unchanged = |owner: &ShardId| FetchPart { owner: *owner, forgotten: Vec::new(), targets: Vec::new() };
+        let ask = Ask { scope: Scope::Again, patience: Patience::Change, ..ask };
+        answers = first_news(node, owners.iter().map(unchanged).collect(), ask).await;
     }
 }
 
-/// Waits until an owner has as much as is asked for, or an error, or time is up; then all owners answer with what they have.
-async fn first_news(node: &Rc<Node>, parts: &[Part], ask: Ask) -> Vec<Vec<Fetched<Slice>>> {
+/// Waits until an owner has what is asked for, or an error, or time is up; then all owners answer with what they have.
+async fn first_news(node: &Rc<Node>, parts: Vec<FetchPart>, ask: Ask) -> Vec<Vec<Fetched<Slice>>> {
     let mut round = Round::start(node, parts, ask).await;
     round.first().await;
     round.call_off().await;
     round.answers().await
-}
-
-impl Part {
-    /// The same partitions from what will come next.
-    fn beyond(&self, answers: &[Fetched<Slice>]) -> Self {
-        let next = |(target, answer): (&FetchTarget, &Fetched<Slice>)| FetchTarget {
-            offset: answer.high_watermark.max(target.offset),
-            ..*target
-        };
-        Self { owner: self.owner, places: Vec::new(), targets: self.targets.iter().zip(answers).map(next).collect() }
-    }
 }
 
 enum Asked {
@@ -141,37 +186,41 @@ struct Round<'n> {
 }
 
 impl<'n> Round<'n> {
-    async fn start(node: &'n Rc<Node>, parts: &[Part], mut ask: Ask) -> Self {
+    async fn start(node: &'n Rc<Node>, parts: Vec<FetchPart>, mut ask: Ask) -> Self {
         let id = node.next_fetch_id();
-        let mut round = Self { node, id, may_wait: ask.min_bytes > 0, asked: Vec::with_capacity(parts.len()) };
-        let task = |part: &Part, ask: Ask| {
-            let Ask { max_bytes, min_bytes, deadline } = ask;
-            FetchTask { id, targets: part.targets.clone(), max_bytes, min_bytes, deadline }
+        let may_wait = ask.patience != Patience::None;
+        let mut round = Self { node, id, may_wait, asked: Vec::with_capacity(parts.len()) };
+        let task = |part: FetchPart, ask: Ask| {
+            let (FetchPart { forgotten, targets, .. }, Ask { reader, scope, max_bytes, patience, deadline }) =
+                (part, ask);
+            FetchTask { id, reader, forgotten, targets, scope, max_bytes, patience, deadline }
         };
         let own = node.shard.id();
+        let mut parts: Vec<_> = parts.into_iter().map(Some).collect();
         // One's own first: where they have something the others need not wait.
-        let mut here = parts.iter().find(|part| part.owner == own).map(|part| round.ask_here(task(part, ask)));
+        let own_part = parts.iter_mut().find_map(|part| part.take_if(|part| part.owner == own));
+        let mut here = own_part.map(|part| round.ask_here(task(part, ask)));
         if let Some(asked) = &mut here
             && round.may_wait
             && poll_fn(|context| Poll::Ready(asked.is_ready(context))).await
         {
-            ask.min_bytes = 0;
+            ask.patience = Patience::None;
             round.may_wait = false;
         }
         for part in parts {
-            let asked = match here.take_if(|_| part.owner == own) {
-                Some(asked) => asked,
-                None => round.ask_there(part.owner, task(part, ask)).await,
+            let (owner, asked) = match part {
+                Some(part) => (part.owner, round.ask_there(part.owner, task(part, ask)).await),
+                None => (own, here.take().expect("one part is this shard's")),
             };
-            round.asked.push((part.owner, asked));
+            round.asked.push((owner, asked));
         }
         round
     }
 
     fn ask_here(&self, task: FetchTask) -> Asked {
         let node = self.node.clone();
-        let waiting = node.fetch_cancels.register(task.id);
-        Asked::Waiting(Box::pin(async move { partition::fetch(&node, task, &waiting).await }))
+        let (waiting, reader) = (node.fetch_cancels.register(task.id), node.readers.of(&task));
+        Asked::Waiting(Box::pin(async move { partition::fetch(&node, &reader, task, &waiting).await }))
     }
 
     async fn ask_there(&self, owner: ShardId, task: FetchTask) -> Asked {
@@ -262,42 +311,5 @@ fn trim(answers: &mut [Fetched<Slice>], max_bytes: usize) {
             answer.bytes = 0;
         }
         total += answer.bytes;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use base::{NO_EPOCH, Offset, PartitionIndex, ShardId, Uuid};
-    use storage::LogId;
-    use wire::ErrorCode;
-
-    use super::{FetchTarget, Fetched, in_order, split};
-
-    #[test]
-    fn answers_come_in_the_order_of_the_plan_whoever_owns_what() {
-        let target = |index| FetchTarget {
-            log: LogId { topic_id: Uuid::ZERO, partition: PartitionIndex(index) },
-            offset: Offset(0),
-            max_bytes: 1,
-            current_epoch: NO_EPOCH,
-            last_fetched_epoch: NO_EPOCH,
-        };
-        for owners in [&[][..], &[3], &[0, 0], &[1, 0, 1, 1, 2, 0]] {
-            let plan = owners.iter().zip(0..).map(|(owner, index)| (ShardId(*owner), target(index))).collect();
-            let parts = split(plan);
-            // Each answer says which partition it is of.
-            let of = |target: &FetchTarget| Fetched {
-                high_watermark: Offset(i64::from(target.log.partition.0)),
-                ..Fetched::failed(ErrorCode::None)
-            };
-            let answers = parts.iter().map(|part| part.targets.iter().map(of).collect()).collect();
-            let marks =
-                in_order(owners.len(), parts, answers).iter().map(|answer| answer.high_watermark.0).collect::<Vec<_>>();
-            assert_eq!(marks, (0..owners.len() as i64).collect::<Vec<_>>(), "{owners:?}");
-        }
-        // An owner that has gone away answers for none of its partitions.
-        let parts = split(vec![(ShardId(0), target(0)), (ShardId(1), target(1))]);
-        let answers = in_order(2, parts, vec![vec![Fetched::failed(ErrorCode::None)], Vec::new()]);
-        assert_eq!(answers[1].error, ErrorCode::NotLeaderOrFollower);
     }
 }

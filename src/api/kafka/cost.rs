@@ -18,9 +18,9 @@ use crate::work::Lane;
 const REQUEST_BYTES: usize = 1 << 10;
 /// One partition of a Produce: its outcome with a reason, its place in the answer.
 const PRODUCE_PARTITION_BYTES: usize = 700;
-/// One partition of a Fetch: what is wanted, where it is, what came of it. Its place in the answer is some hundred bytes more, for those with news
+/// One partition of a Fetch: what is wanted, where it is, who waits for it, what came of it. Its place in the answer is some hundred bytes more, for those with news
 /// alone; that of one which is named is in the cost of the request's bytes.
-const FETCH_PARTITION_BYTES: usize = 500;
+const FETCH_PARTITION_BYTES: usize = 600;
 /// One topic of either.
 const TOPIC_BYTES: usize = 256;
 /// A topic that CreateTopics describes, with all its settings.

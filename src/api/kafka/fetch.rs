@@ -3,21 +3,21 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::ShardId;
+use base::PartitionIndex;
 use net::Reply;
 use shard::Slice;
 use storage::LogId;
 use wire::messages::fetch::{
-    EpochEndOffset, FetchPartition, FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
-    NodeEndpoint, PartitionData,
+    EpochEndOffset, FetchRequest, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
 use wire::{Array, ErrorCode, Records};
 
 use super::context::{Context, Refusal};
-use super::fetch_session::{FetchOrder, Outcome, SessionRequest, TopicKey, Wanted};
+use super::fetch_reading::{Located, TopicKey, Wanted};
+use super::fetch_session::{FINAL_EPOCH, FetchOrder, INITIAL_EPOCH, SessionRequest};
 use crate::cluster::{Topic, View};
-use crate::message::{FetchTarget, Fetched};
-use crate::router::{self, FetchPlan};
+use crate::message::Fetched;
+use crate::router::{self, FetchPlan, ReaderHandle};
 
 /// The first version whose topics are named by their ids.
 const TOPIC_ID_VERSION: i16 = 13;
@@ -30,42 +30,38 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Answers with what is there, or waits for it.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
     let asked = Asked::read(&context)?;
-    let order = match asked.order {
+    context.node.gone_readers.tell(&context.node).await;
+    let mut order = match asked.order {
         Ok(order) => order,
         Err(error_code) => return context.answer(&FetchResponse { error_code, ..Default::default() }),
     };
-    let (targets, failed) = targets(&context.node.view(), &order.wanted, asked.from_follower);
-    // An answer that is already known is an answer: nothing to wait for. Where readers that wait have most of what readers may have, this
-    // one does not join them.
-    let is_crowded = context.node.work.is_crowded_with_readers();
-    let min_bytes = if is_crowded || !failed.is_empty() { 0 } else { asked.min_bytes };
-    let max_bytes = asked.max_bytes.min(context.node.answer_memory.share_bytes());
-    let min_bytes = min_bytes.min(max_bytes);
-    let plan = FetchPlan { targets, max_bytes, min_bytes, deadline: asked.deadline };
-    let fetched = with_failed(router::fetch(&context.node, plan).await, failed);
+    let fetched = {
+        let node = &context.node;
+        let has_failed = order.reading().borrow().failed().len() > 0;
+        // An answer that is already known is an answer: nothing to wait for. Where readers that wait have most of what readers may have, this
+        // one does not join them.
+        let min_bytes = if node.work.is_crowded_with_readers() || has_failed { 0 } else { asked.min_bytes };
+        let max_bytes = asked.max_bytes.min(node.answer_memory.share_bytes());
+        let parts = std::mem::take(&mut order.parts);
+        let plan = FetchPlan {
+            reader: order.reader(|| ReaderHandle::new(node)),
+            parts,
+            is_complete: order.is_complete,
+            max_bytes,
+            min_bytes: min_bytes.min(max_bytes),
+            deadline: asked.deadline,
+        };
+        router::fetch(node, plan).await
+    };
     let held = context.node.answer_memory.hold(fetched.iter().map(|fetched| fetched.bytes).sum());
     let (meters, now) = (&context.node.request_meters, context.node.shard.now());
     meters.fetch_ns.record_since(context.started, now);
-    fetched.iter().for_each(|fetched| meters.fetch_errors.note(fetched.error));
     let mut reply = answer(&context, &order, asked.read_committed, fetched)?;
+    order.answered();
     if let Reply::Answer(answer) = &mut reply {
         answer.kept = Some(Box::new(held));
     }
     Ok(reply)
-}
-
-/// Puts what there was no reading of in between.
-fn with_failed(answers: Vec<Fetched<Slice>>, failed: Failed) -> Vec<Fetched<Slice>> {
-    if failed.is_empty() {
-        return answers;
-    }
-    let count = answers.len() + failed.len();
-    let (mut answers, mut failed) = (answers.into_iter(), failed.into_iter().peekable());
-    let next = |place| match failed.next_if(|(at, _)| *at == place) {
-        Some((_, error)) => Fetched::failed(error),
-        None => answers.next().expect("each target has an answer"),
-    };
-    (0..count).map(next).collect()
 }
 
 /// What a request asks for, owned: the wait for records must not borrow the frame's decoder.
@@ -75,15 +71,14 @@ struct Asked {
     min_bytes: usize,
     deadline: base::Instant,
     read_committed: bool,
-    from_follower: bool,
 }
 
 impl Asked {
     fn read(context: &Context) -> Result<Self, Refusal> {
         let request: FetchRequest<'_> = context.decode()?;
         let node = &context.node;
-        let by_id = context.version >= TOPIC_ID_VERSION;
-        let key = |name: &str, id| if by_id { TopicKey::Id(id) } else { TopicKey::Name(name.into()) };
+        let uses_ids = context.version >= TOPIC_ID_VERSION;
+        let key = |name: &str, id| if uses_ids { TopicKey::Id(id) } else { TopicKey::Name(name.into()) };
         let mut wanted = Vec::new();
         for topic in &request.topics {
             let topic_key = key(topic.topic, topic.topic_id);
@@ -96,18 +91,26 @@ impl Asked {
             let topic_key = key(topic.topic, topic.topic_id);
             forgotten.extend((&topic.partitions).into_iter().map(|partition| (topic_key.clone(), partition)));
         }
-        let session = SessionRequest { session_id: request.session_id, epoch: request.session_epoch, uses_ids: by_id };
-        let now = node.shard.now();
-        let order = node.fetch_sessions.order(session, wanted, &forgotten, now, node.shard.random());
-        let max_bytes = request.max_bytes.min(node.config.fetch_max_bytes).max(0);
         let replica_id = if context.version >= 15 { request.replica_state.replica_id } else { request.replica_id };
+        let from_follower = replica_id.0 >= 0;
+        // A single broker has no follower; whoever says to be one is no replica of anything, and has no session.
+        let session_id = if from_follower { 0 } else { request.session_id };
+        let epoch = request.session_epoch;
+        let epoch = if from_follower && epoch == INITIAL_EPOCH { FINAL_EPOCH } else { epoch };
+        let (now, random, view_number) = (node.shard.now(), node.shard.random(), node.view_number());
+        let session = SessionRequest { session_id, epoch, uses_ids, wanted, forgotten, view_number, now, random };
+        let view = node.view();
+        let mut finder = Finder { view: &view, last: None };
+        let order = node.fetch_sessions.order(session, |topic, index| {
+            if from_follower { Err(ErrorCode::NotLeaderOrFollower) } else { finder.locate(topic, index) }
+        });
+        let max_bytes = request.max_bytes.min(node.config.fetch_max_bytes).max(0);
         Ok(Self {
             order,
             max_bytes: usize::try_from(max_bytes).unwrap_or(0),
             min_bytes: usize::try_from(request.min_bytes.min(max_bytes)).unwrap_or(0),
             deadline: now + Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0)).min(WAIT_MAX),
             read_committed: request.isolation_level == 1,
-            from_follower: replica_id.0 >= 0,
         })
     }
 }
@@ -119,43 +122,23 @@ fn find<'v>(view: &'v View, topic: &TopicKey) -> Result<&'v Topic, ErrorCode> {
     }
 }
 
-/// What there is no reading of, each with its place among all, in order.
-type Failed = Vec<(usize, ErrorCode)>;
-
-/// What to read, each with its owner.
-fn targets(view: &View, wanted: &[Wanted], from_follower: bool) -> (Vec<(ShardId, FetchTarget)>, Failed) {
-    let mut targets = Vec::with_capacity(wanted.len());
-    let mut failed = Vec::new();
-    // Partitions of a topic follow one another: it is looked up once.
-    let mut last: Option<(&TopicKey, Result<&Topic, ErrorCode>)> = None;
-    for (place, Wanted { topic, partition }) in wanted.iter().enumerate() {
-        let found = match last {
-            Some((key, found)) if key == topic => found,
-            _ => find(view, topic),
-        };
-        last = Some((topic, found));
-        match found.and_then(|topic| target(topic, partition, from_follower)) {
-            Ok(target) => targets.push(target),
-            Err(error) => failed.push((place, error)),
-        }
-    }
-    (targets, failed)
+/// Looks partitions up. Those of a topic follow one another: it is looked up once.
+struct Finder<'v> {
+    view: &'v View,
+    last: Option<(TopicKey, Result<&'v Topic, ErrorCode>)>,
 }
 
-fn target(topic: &Topic, wanted: &FetchPartition, from_follower: bool) -> Result<(ShardId, FetchTarget), ErrorCode> {
-    let partition = topic.partition(wanted.partition).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    if from_follower {
-        // A single broker has no follower; whoever says to be one is no replica of this partition.
-        return Err(ErrorCode::NotLeaderOrFollower);
+impl Finder<'_> {
+    fn locate(&mut self, topic: &TopicKey, index: PartitionIndex) -> Located {
+        let found = match &self.last {
+            Some((last, found)) if last == topic => *found,
+            _ => find(self.view, topic),
+        };
+        self.last = Some((topic.clone(), found));
+        let topic = found?;
+        let partition = topic.partition(index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+        Ok((partition.owner, LogId { topic_id: topic.id, partition: index }))
     }
-    let target = FetchTarget {
-        log: LogId { topic_id: topic.id, partition: wanted.partition },
-        offset: wanted.fetch_offset,
-        max_bytes: usize::try_from(wanted.partition_max_bytes).unwrap_or(0),
-        current_epoch: wanted.current_leader_epoch,
-        last_fetched_epoch: wanted.last_fetched_epoch,
-    };
-    Ok((partition.owner, target))
 }
 
 fn answer(
@@ -164,22 +147,25 @@ fn answer(
     read_committed: bool,
     fetched: Vec<Fetched<Slice>>,
 ) -> Result<Reply, Refusal> {
-    let outcomes: Vec<Outcome> = fetched
-        .iter()
-        .map(|fetched| Outcome {
-            high_watermark: fetched.high_watermark,
-            log_start: fetched.log_start,
-            has_records: fetched.bytes > 0,
-            remarkable: fetched.error.is_error() || fetched.diverging.is_some(),
-        })
-        .collect();
-    let shown = context.node.fetch_sessions.report(order, &outcomes);
+    let reading = order.reading().borrow();
     let view = context.node.view();
+    let failed = reading.failed().filter_map(|(place, error)| {
+        let wanted = reading.at(place)?;
+        let no_log = LogId { topic_id: base::Uuid::ZERO, partition: wanted.partition.partition };
+        Some((wanted, Fetched::failed(place, no_log, error)))
+    });
+    let mut told: Vec<_> = failed.collect();
+    let is_sorted = told.is_empty() || !order.is_complete;
+    told.extend(fetched.into_iter().filter_map(|fetched| Some((reading.named(fetched.place, fetched.log)?, fetched))));
+    if !is_sorted {
+        told.sort_by_key(|(_, fetched)| fetched.place);
+    }
     let mut externals: Vec<Vec<Slice>> = Vec::new();
     let mut topics: Vec<(&TopicKey, Vec<PartitionData<'_>>)> = Vec::new();
     let mut moved = false;
     let tells_leader = context.version >= LEADER_VERSION;
-    for ((wanted, fetched), _) in order.wanted.iter().zip(fetched).zip(shown).filter(|(_, shown)| *shown) {
+    for (wanted, fetched) in told {
+        context.node.request_meters.fetch_errors.note(fetched.error);
         moved |= fetched.error == ErrorCode::NotLeaderOrFollower;
         let data = partition_data(tells_leader.then_some(&view), wanted, fetched, read_committed, &mut externals);
         match topics.last_mut() {

@@ -15,6 +15,7 @@ mod describe_producers;
 mod describe_topic_partitions;
 mod errors;
 mod fetch;
+mod fetch_reading;
 mod fetch_session;
 mod find_coordinator;
 mod init_producer_id;

@@ -60,7 +60,7 @@ pub(crate) struct LogInner {
     pub(crate) dir: Rc<std::path::Path>,
     pub(crate) core: Rc<StoreCore>,
     pub(crate) state: RefCell<LogState>,
-    /// What is flushed, or held, has changed, or the log's status has.
+    /// What is flushed, or held, has changed, or where the log starts, or its status.
     pub(crate) changed: Event,
     /// Held by whoever writes to its files: destage, a checkpoint, a truncation.
     pub(crate) files_turn: Semaphore,
@@ -231,9 +231,10 @@ impl Log {
         self.0.state.borrow().config.clone()
     }
 
-    /// Resolves at the next change of what is flushed or held, or of the log's status.
-    pub fn durable_changed(&self) -> impl Future<Output = ()> + use<> {
-        self.0.changed.wait()
+    /// Notifies of each change of what is flushed or held, of where the log starts, or of its status.
+    #[must_use]
+    pub fn changed(&self) -> &Event {
+        &self.0.changed
     }
 
     #[must_use]

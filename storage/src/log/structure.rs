@@ -95,6 +95,7 @@ impl Log {
             state.epochs.truncate_from_start(start);
             state.dirty = true;
         }
+        self.0.changed.notify_all();
         let trashed = self.trash_expired().await?;
         drop(gate);
         core.trash.put(trashed, self.delete_delay());
