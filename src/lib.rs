@@ -9,6 +9,8 @@ pub mod cli;
 pub mod cluster;
 pub mod config;
 pub mod connections;
+pub mod coordinator;
+pub mod log_replay;
 pub mod log_throttle;
 pub mod mesh_loop;
 pub mod message;

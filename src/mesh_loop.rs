@@ -13,6 +13,7 @@ use crate::message::{BatchTask, FetchTask, Message};
 use crate::node::Node;
 use crate::observe;
 use crate::partition::{self, Reader, WaitingFetch};
+use crate::router;
 
 /// Serves until it is told to stop. The reply to that word is left to the caller: it goes out when all is closed.
 pub async fn run(node: Rc<Node>) -> Option<Reply<Message>> {
@@ -76,6 +77,12 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
         }
         Message::CancelFetch(id) => node.fetch_cancels.cancel(id),
         Message::ForgetReader(id) => node.readers.forget(id),
+        Message::Group { partition, request } => {
+            let serving = node.clone();
+            let answered = async move { router::ask_here(&serving, partition, *request).await };
+            answer(node, reply, async move { Message::GroupAnswered(Box::new(answered.await)) });
+        }
+        Message::ListGroups => send(reply, Message::GroupsListed(node.coordinators.list())),
         Message::ListOffsets(queries) => {
             let serving = node.clone();
             answer(
@@ -104,6 +111,8 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
         }
         other @ (Message::Produced(_)
         | Message::Fetched(_)
+        | Message::GroupAnswered(_)
+        | Message::GroupsListed(_)
         | Message::ListedOffsets(_)
         | Message::EpochEndsFound(_)
         | Message::RecordsDeleted(_)

@@ -6,13 +6,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use base::{Instant, LeaderEpoch, Offset, WallTime};
+use base::{Instant, LeaderEpoch, Offset, PartitionIndex, WallTime};
 use shard::{ForeignSlice, PassedSocket};
 use storage::{ActiveProducer, LogId, RecoveredShard};
 use wire::ErrorCode;
 
 use crate::cluster::{AdminReply, AdminRequest, LogSpec, View};
 use crate::connections::Port;
+use crate::coordinator::message::{GroupAnswer, GroupRequest, ListedGroup};
 use crate::observe::Exposition;
 
 /// A request to a shard, or its answer.
@@ -25,6 +26,14 @@ pub enum Message {
     CancelFetch(FetchId),
     /// This reader has gone. One way.
     ForgetReader(ReaderId),
+    /// To the coordinator of a group.
+    Group {
+        partition: PartitionIndex,
+        request: Box<GroupRequest>,
+    },
+    GroupAnswered(Box<GroupAnswer>),
+    ListGroups,
+    GroupsListed(Result<Vec<ListedGroup>, ErrorCode>),
     ListOffsets(Vec<ListOffset>),
     ListedOffsets(Vec<ListedOffset>),
     EpochEnds(Vec<EpochEndQuery>),
@@ -81,6 +90,10 @@ impl std::fmt::Debug for Message {
             Self::Fetched(_) => "Fetched",
             Self::CancelFetch(_) => "CancelFetch",
             Self::ForgetReader(_) => "ForgetReader",
+            Self::Group { .. } => "Group",
+            Self::GroupAnswered(_) => "GroupAnswered",
+            Self::ListGroups => "ListGroups",
+            Self::GroupsListed(_) => "GroupsListed",
             Self::ListOffsets(_) => "ListOffsets",
             Self::ListedOffsets(_) => "ListedOffsets",
             Self::EpochEnds(_) => "EpochEnds",

@@ -18,6 +18,7 @@ use crate::api::kafka::{FetchSessions, SessionBounds};
 use crate::cluster::{ControllerQueue, ProducerIds, View};
 use crate::config::NodeConfig;
 use crate::connections::{Connections, GivenOut, Port};
+use crate::coordinator::Coordinators;
 use crate::message::{FetchId, Message};
 use crate::observe::RequestMeters;
 use crate::partition::{FetchCancels, PartitionTable, Readers};
@@ -58,6 +59,8 @@ pub struct Node {
     /// Of this shard's sessions.
     pub gone_readers: GoneReaders,
     pub fetch_sessions: FetchSessions,
+    /// Of the groups whose partitions are here.
+    pub coordinators: Coordinators,
     pub producer_ids: ProducerIds,
     /// Served by the controller; used on shard 0 only.
     pub controller: ControllerQueue,
@@ -112,6 +115,7 @@ impl Node {
             readers: Readers::default(),
             gone_readers: GoneReaders::default(),
             fetch_sessions,
+            coordinators: Coordinators::default(),
             producer_ids: ProducerIds::default(),
             controller: ControllerQueue::new(),
             connections: Rc::default(),
@@ -165,6 +169,8 @@ impl Node {
 
     /// Ends this shard's connections once what they have sent is answered.
     pub async fn drain(&self) {
+        // Members wait for others of their group, which do not come any more.
+        self.coordinators.stop_all();
         self.connections.drain().await;
         self.http_connections.drain().await;
     }

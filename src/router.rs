@@ -21,8 +21,10 @@ use crate::node::Node;
 use crate::partition;
 
 mod fetch;
+mod groups;
 
 pub use fetch::{FetchPart, FetchPlan, GoneReaders, ReaderHandle, fetch};
+pub use groups::{ask_group, ask_here, find_coordinator, list_groups};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 

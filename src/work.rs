@@ -2,7 +2,7 @@
 //!
 //! Owner: a shard, for its connections. An answer can be many times as long as its question, and what is built on the way to it longer
 //! still; so a request takes what it may come to at the worst (`api::kafka::cost`) before it is decoded, and gives it back when its answer
-//! is sent. Lanes: producers, readers and all others each have a bound and a line of their own, so that a flood of one kind delays no
+//! is sent. Lanes: producers, readers, members of groups and all others each have a bound and a line of their own, so that a flood of one kind delays no
 //! other. Within a lane first come is first served.
 
 use std::fmt;
@@ -14,6 +14,8 @@ use shard::sync::{Permit, Semaphore};
 pub enum Lane {
     Produce,
     Fetch,
+    /// Members of groups: they wait for one another.
+    Group,
     Other,
 }
 
@@ -41,6 +43,7 @@ impl std::error::Error for TooMuchWork {}
 pub struct WorkMemory {
     produce: LaneMemory,
     fetch: LaneMemory,
+    group: LaneMemory,
     other: LaneMemory,
 }
 
@@ -60,9 +63,10 @@ impl WorkMemory {
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self {
-            produce: LaneMemory::new(limit_bytes / 4),
-            fetch: LaneMemory::new(limit_bytes / 4),
-            other: LaneMemory::new(limit_bytes / 2),
+            produce: LaneMemory::new(limit_bytes / 5),
+            fetch: LaneMemory::new(limit_bytes / 5),
+            group: LaneMemory::new(limit_bytes / 5),
+            other: LaneMemory::new(limit_bytes / 5 * 2),
         }
     }
 
@@ -70,6 +74,7 @@ impl WorkMemory {
         match lane {
             Lane::Produce => &self.produce,
             Lane::Fetch => &self.fetch,
+            Lane::Group => &self.group,
             Lane::Other => &self.other,
         }
     }
@@ -103,6 +108,6 @@ impl WorkMemory {
     #[must_use]
     pub fn short_bytes(&self) -> usize {
         let short = |lane: &LaneMemory| if lane.free_bytes.waiting() > 0 { lane.limit_bytes / 4 } else { 0 };
-        short(&self.produce) + short(&self.fetch) + short(&self.other)
+        short(&self.produce) + short(&self.fetch) + short(&self.group) + short(&self.other)
     }
 }

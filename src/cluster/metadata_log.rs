@@ -6,21 +6,16 @@
 use std::fmt;
 
 use base::{LeaderEpoch, Offset, PartitionIndex, Uuid};
-use record::{BatchBuilder, BatchOptions, Batches, BuildError};
+use record::{BatchBuilder, BatchOptions, BuildError};
 use replication::metadata::{CLUSTER_METADATA_TOPIC, Image, ImageBuilder, MetadataRecord};
 use shard::Shard;
-use storage::{
-    AppendError, AppendOptions, Log, LogConfig, LogId, Lost, ReadError, ReadLimits, ShardStore, SpaceClass, StoreError,
-};
+use storage::{AppendError, AppendOptions, Log, LogConfig, LogId, Lost, ShardStore, SpaceClass, StoreError};
+
+use crate::log_replay::{self, ReplayError};
 
 /// Kafka's id for the topic of the metadata log (KIP-595), partition 0.
 pub const METADATA_LOG: LogId =
     LogId { topic_id: Uuid([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]), partition: PartitionIndex(0) };
-
-/// Bytes of the log read at a time at start-up.
-const READ_BYTES: usize = 1 << 20;
-/// A batch of the log is as large as its largest plan: bounded by the partitions of one request.
-const DECODED_BYTES_LIMIT: usize = 64 << 20;
 
 /// Why metadata can't be read or changed.
 #[derive(Debug)]
@@ -28,9 +23,9 @@ pub enum MetadataLogError {
     Store(StoreError),
     Append(AppendError),
     Lost(Lost),
-    Read(ReadError),
+    Replay(ReplayError),
     Build(BuildError),
-    /// A record that can't be understood or does not fit, at this offset.
+    /// A record that does not fit, at this offset.
     Record {
         offset: Offset,
         reason: String,
@@ -43,7 +38,7 @@ impl fmt::Display for MetadataLogError {
             Self::Store(error) => write!(f, "the metadata log can't be opened: {error}"),
             Self::Append(error) => write!(f, "the metadata log takes no record: {error}"),
             Self::Lost(error) => write!(f, "a metadata record was not committed: {error}"),
-            Self::Read(error) => write!(f, "the metadata log can't be read: {error}"),
+            Self::Replay(error) => write!(f, "the metadata log can't be read: {error}"),
             Self::Build(error) => write!(f, "the metadata records make no batch: {error}"),
             Self::Record { offset, reason } => {
                 write!(f, "the metadata record at offset {offset} is not valid: {reason}")
@@ -134,24 +129,11 @@ fn kept_for_ever() -> LogConfig {
 
 async fn replay(log: &Log) -> Result<Image, MetadataLogError> {
     let mut image = ImageBuilder::default();
-    let mut next = log.start_offset();
-    while next < log.durable_end() {
-        let limits = ReadLimits { max_bytes: READ_BYTES, at_least_one_batch: true, upto: log.durable_end() };
-        let read = log.read(next, limits).await.map_err(MetadataLogError::Read)?;
-        let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        for batch in Batches::new(&bytes) {
-            let invalid = |reason: String| MetadataLogError::Record { offset: next, reason };
-            let batch = batch.map_err(|error| invalid(error.to_string()))?;
-            let decoded =
-                record::decode_records(&batch, DECODED_BYTES_LIMIT).map_err(|error| invalid(error.to_string()))?;
-            for entry in decoded.records() {
-                let entry = entry.map_err(|error| invalid(error.to_string()))?;
-                let record = MetadataRecord::decode(entry.value.unwrap_or_default())
-                    .map_err(|error| invalid(error.to_string()))?;
-                image.replay(&record).map_err(|error| invalid(error.to_string()))?;
-            }
-            next = batch.last_offset().plus(1);
-        }
-    }
+    log_replay::records(log, log.durable_end(), |entry| {
+        let record = MetadataRecord::decode(entry.value.unwrap_or_default()).map_err(|error| error.to_string())?;
+        image.replay(&record).map_err(|error| error.to_string())
+    })
+    .await
+    .map_err(MetadataLogError::Replay)?;
     Ok(image.finish())
 }

@@ -222,7 +222,7 @@ impl NodeConfig {
         let of_shard = self.memory_bytes / u64::from(shards.max(1));
         let part = |divisor: u64| usize::try_from(of_shard / divisor).unwrap_or(usize::MAX);
         HeapBounds {
-            work_bytes: part(10),
+            work_bytes: part(8),
             connections_max: part(10) / CONNECTION_BYTES,
             partitions_max: part(8) / PARTITION_BYTES,
             session_partitions_max: part(32) / SESSION_PARTITION_BYTES,

@@ -12,6 +12,7 @@ use super::failures::FailuresSaid;
 use super::produce::Backlog;
 use crate::cluster::LogSpec;
 use crate::config::TopicConfig;
+use crate::coordinator;
 use crate::node::Node;
 
 /// One partition on its shard.
@@ -94,7 +95,7 @@ pub async fn open(node: &Rc<Node>, specs: Vec<LogSpec>) -> Result<(), String> {
     outcome
 }
 
-async fn open_one(node: &Node, spec: LogSpec) -> Result<(), String> {
+async fn open_one(node: &Rc<Node>, spec: LogSpec) -> Result<(), String> {
     let describe = |error: storage::StoreError| {
         format!("partition {} of topic {} can't be opened: {error}", spec.id.partition, spec.topic)
     };
@@ -123,7 +124,11 @@ async fn open_one(node: &Node, spec: LogSpec) -> Result<(), String> {
         backlog: RefCell::default(),
         failures_said: RefCell::default(),
     };
-    node.partitions.partitions.borrow_mut().insert(spec.id, Rc::new(partition));
+    let partition = Rc::new(partition);
+    node.partitions.partitions.borrow_mut().insert(spec.id, partition.clone());
+    if spec.topic == coordinator::OFFSETS_TOPIC {
+        coordinator::start(node, spec.id.partition, partition);
+    }
     Ok(())
 }
 
@@ -133,7 +138,10 @@ async fn open_one(node: &Node, spec: LogSpec) -> Result<(), String> {
 /// A sentence about the first that could not be removed.
 pub async fn remove(node: &Rc<Node>, logs: Vec<LogId>) -> Result<(), String> {
     for id in logs {
-        node.partitions.partitions.borrow_mut().remove(&id);
+        let removed = node.partitions.partitions.borrow_mut().remove(&id);
+        if removed.is_some_and(|partition| partition.log.topic() == coordinator::OFFSETS_TOPIC) {
+            node.coordinators.stop(id.partition);
+        }
         node.store.remove_log(id).await.map_err(|error| {
             format!("the log of partition {} of topic id {} stays: {error}", id.partition, id.topic_id)
         })?;

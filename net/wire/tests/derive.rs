@@ -148,6 +148,40 @@ struct Kinds<'a> {
     numbers: Option<Array<'a, i64>>,
 }
 
+#[derive(Clone, PartialEq, Debug, Wire)]
+struct Perhaps<'a> {
+    #[wire(nullable = "1+", tag = 0, default = Some(Inner::default()))]
+    inner: Option<Inner>,
+    #[wire(nullable = "1+", tag = 1)]
+    list: Option<Array<'a, i8>>,
+}
+
+#[test]
+fn a_tagged_struct_says_otherwise_than_one_in_the_body_that_it_is_null() {
+    let inner = |value| Some(Inner { value });
+    let table: [(Perhaps<'_>, i16, &[u8]); 5] = [
+        (Perhaps::default(), 1, b"\x00"),
+        (Perhaps { inner: None, list: None }, 1, b"\x01\x00\x01\x00"),
+        (Perhaps { inner: inner(9), list: None }, 1, b"\x01\x00\x03\x01\x09\x00"),
+        (Perhaps { inner: inner(7), list: Some(Array::Items(&[4])) }, 1, b"\x01\x01\x02\x02\x04"),
+        // Where it cannot be null nothing says that it is not.
+        (Perhaps { inner: inner(9), list: None }, 0, b"\x01\x00\x02\x09\x00"),
+    ];
+    for (value, version, bytes) in table {
+        let mut encoder = Encoder::new();
+        encoder.set_version(version, true);
+        value.put(&mut encoder).unwrap();
+        assert_eq!(encoder.bytes(), bytes, "{value:?}");
+        let mut decoder = Decoder::new(bytes);
+        decoder.set_version(version, true);
+        assert_eq!(Perhaps::take(&mut decoder), Ok(value));
+    }
+    let mut encoder = Encoder::new();
+    encoder.set_version(0, true);
+    let null = Perhaps { inner: None, list: None }.put(&mut encoder);
+    assert_eq!(null, Err(EncodeError { field: "Perhaps.inner", fault: EncodeFault::Null }));
+}
+
 #[test]
 fn each_kind_of_value_has_its_bytes() {
     let value = Kinds { truth: true, port: 65_535, quota: 1.5, bytes: b"ab", perhaps: None, numbers: None };

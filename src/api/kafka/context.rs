@@ -1,6 +1,7 @@
 //! One request on its way: the frame, what its header says, and how to answer it.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -28,6 +29,7 @@ pub struct Context {
     pub frame: Slice,
     /// Where the body starts in the frame.
     body_at: usize,
+    peer: IpAddr,
 }
 
 impl Deref for Context {
@@ -78,14 +80,29 @@ impl Context {
     ///
     /// # Errors
     /// An unknown key or bytes that are no header.
-    pub fn new(node: Rc<Node>, frame: Slice) -> Result<Self, Refusal> {
+    pub fn new(node: Rc<Node>, frame: Slice, peer: IpAddr) -> Result<Self, Refusal> {
         let (version, correlation_id, body_at) = {
             let mut decoder = Decoder::new(&frame);
             let header = RequestHeader::decode(&mut decoder)?;
             (header.api_version, header.correlation_id, decoder.position())
         };
         let started = node.shard.now();
-        Ok(Self { asker: Asker { node, version, started, correlation_id }, frame, body_at })
+        Ok(Self { asker: Asker { node, version, started, correlation_id }, frame, body_at, peer })
+    }
+
+    /// What the client calls itself; empty where it does not say.
+    #[must_use]
+    pub fn client_id(&self) -> &str {
+        RequestHeader::decode(&mut Decoder::new(&self.frame))
+            .ok()
+            .and_then(|header| header.client_id)
+            .unwrap_or_default()
+    }
+
+    /// Where the client is, as Kafka writes it.
+    #[must_use]
+    pub fn client_host(&self) -> String {
+        format!("/{}", self.peer)
     }
 
     /// For an answer that comes when the frame is gone.

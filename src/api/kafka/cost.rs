@@ -7,7 +7,7 @@
 
 use wire::messages::{
     CreateTopicsRequest, DescribeConfigsRequest, DescribeTopicPartitionsRequest, FetchRequest, MetadataRequest,
-    ProduceRequest,
+    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest,
 };
 
 use super::context::{Context, Refusal};
@@ -31,6 +31,10 @@ const DESCRIBED_RESOURCE_BYTES: usize = 24 << 10;
 const PARTITION_BYTES: usize = 400;
 /// A log in an answer of DescribeLogDirs: its size, its place in the map of sizes, in the answer.
 const LOG_BYTES: usize = 300;
+/// An offset of a group on its way: as it is asked for or kept, in a record, in the answer.
+const OFFSET_BYTES: usize = 300;
+/// What a group is told as.
+const GROUP_ANSWER_BYTES: usize = 64 << 10;
 /// The producers that DescribeProducers lists at most.
 const PRODUCERS_BYTES: usize = 2 << 20;
 
@@ -87,6 +91,39 @@ pub fn fetch(context: &Context) -> Result<usize, Refusal> {
         request.topics.iter().map(|topic| TOPIC_BYTES + topic.partitions.len() * FETCH_PARTITION_BYTES).sum();
     let known = context.node.fetch_sessions.partitions(request.session_id);
     Ok(named + known * FETCH_PARTITION_BYTES)
+}
+
+/// The offsets that a commit names: each is copied with its topic, and becomes a record with its group.
+pub fn offset_commit(context: &Context) -> Result<usize, Refusal> {
+    let request: OffsetCommitRequest<'_> = context.decode()?;
+    let topic_bytes = |topic: wire::messages::offset_commit::OffsetCommitRequestTopic<'_>| {
+        let names_bytes = 4 * (topic.name.len() + request.group_id.len());
+        topic.partitions.len() * (OFFSET_BYTES + names_bytes)
+    };
+    Ok(request.topics.iter().map(topic_bytes).sum())
+}
+
+/// The offsets that are asked for by name; of a group whose offsets are all asked for, as many as answers about all there is come to.
+pub fn offset_fetch(context: &Context) -> Result<usize, Refusal> {
+    let request: OffsetFetchRequest<'_> = context.decode()?;
+    let named = |name: &str, partitions: usize| partitions * (OFFSET_BYTES + 2 * name.len());
+    let of_group: usize =
+        request.topics.iter().flatten().map(|topic| named(topic.name, topic.partition_indexes.len())).sum();
+    let of_groups: usize = request
+        .groups
+        .iter()
+        .map(|group| {
+            let topics = group.topics.iter().flatten();
+            topics.map(|topic| named(topic.name, topic.partition_indexes.len())).sum::<usize>()
+        })
+        .sum();
+    let asks_all = request.topics.is_none() || request.groups.iter().any(|group| group.topics.is_none());
+    Ok(of_group + of_groups + if asks_all { group_answer(context)? } else { 0 })
+}
+
+/// An answer with what all members said, or all offsets: about a megabyte, as what is kept of a group is bounded by a batch.
+pub fn group_answer(context: &Context) -> Result<usize, Refusal> {
+    Ok(known_to(context, GROUP_ANSWER_BYTES))
 }
 
 /// What an answer about all there is comes to. `partitions_max` keeps it small; where a broker has more, from times when it had more memory, it is

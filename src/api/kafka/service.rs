@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -43,8 +44,8 @@ impl Service for KafkaService {
         if api.key == ApiKey::Produce { fits } else { fits.min(WITHOUT_RECORDS_MAX) }
     }
 
-    fn start(self: Rc<Self>, _: Rc<Connection>, frame: Slice) -> Pin<Box<dyn Future<Output = Started>>> {
-        match self.context(frame) {
+    fn start(self: Rc<Self>, connection: Rc<Connection>, frame: Slice) -> Pin<Box<dyn Future<Output = Started>>> {
+        match self.context(frame, connection.peer.ip()) {
             Err(started) => Box::pin(std::future::ready(started)),
             Ok((api, context)) => {
                 Box::pin(async move { work(api, context).await.unwrap_or_else(|refusal| close(&refusal)) })
@@ -59,7 +60,7 @@ fn close(reason: &dyn fmt::Display) -> Started {
 
 impl KafkaService {
     /// The request and the line of its API; `Err` with what is to become of one that is not served.
-    fn context(&self, frame: Slice) -> Result<(&'static Api, Rc<Context>), Started> {
+    fn context(&self, frame: Slice, peer: IpAddr) -> Result<(&'static Api, Rc<Context>), Started> {
         let key = frame.first_chunk().map(|&key| i16::from_be_bytes(key));
         let key = key.ok_or_else(|| close(&"a request shorter than its header"))?;
         let (index, api) = find(key)
@@ -67,7 +68,7 @@ impl KafkaService {
         let meter = &self.node.request_meters.by_api[index];
         meter.requests.add(1);
         meter.bytes.add(frame.len() as u64);
-        let context = Rc::new(Context::new(self.node.clone(), frame).map_err(|refusal| close(&refusal))?);
+        let context = Rc::new(Context::new(self.node.clone(), frame, peer).map_err(|refusal| close(&refusal))?);
         let version = context.version;
         if (api.advertised_min..=*api.versions.end()).contains(&version) {
             return Ok((api, context));

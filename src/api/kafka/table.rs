@@ -13,9 +13,11 @@ use wire::ApiKey;
 use super::context::{Context, Refusal};
 use super::cost::{self, Cost, each};
 use super::{
-    alter_configs, api_versions, create_partitions, create_topics, delete_records, delete_topics, describe_cluster,
-    describe_configs, describe_log_dirs, describe_producers, describe_topic_partitions, fetch, find_coordinator,
-    init_producer_id, list_offsets, metadata, offset_for_leader_epoch, produce, reassignments,
+    alter_configs, api_versions, create_partitions, create_topics, delete_groups, delete_records, delete_topics,
+    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
+    describe_topic_partitions, fetch, find_coordinator, heartbeat, init_producer_id, join_group, leave_group,
+    list_groups, list_offsets, metadata, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce,
+    reassignments, sync_group,
 };
 use crate::work::Lane;
 
@@ -53,6 +55,10 @@ impl Api {
         match self.key {
             ApiKey::Produce => Lane::Produce,
             ApiKey::Fetch => Lane::Fetch,
+            // Members wait for one another.
+            ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::Heartbeat | ApiKey::LeaveGroup | ApiKey::OffsetCommit => {
+                Lane::Group
+            }
             _ => Lane::Other,
         }
     }
@@ -80,8 +86,33 @@ pub const TABLE: &[Api] = &[
     serial(ApiKey::Metadata, 0..=13, each(48).and(cost::metadata), |context| {
         later(OnClose::Finish, metadata::handle(context))
     }),
+    // An offset is 14 bytes and a share of its topic's name; its record has the name and the group's once more.
+    serial(ApiKey::OffsetCommit, 2..=10, each(40).and(cost::offset_commit), |context| {
+        later(OnClose::Drop, offset_commit::handle(context))
+    }),
+    serial(ApiKey::OffsetFetch, 1..=10, each(60).and(cost::offset_fetch), |context| {
+        later(OnClose::Drop, offset_fetch::handle(context))
+    }),
     // A key of one byte is answered with a sentence.
-    serial(ApiKey::FindCoordinator, 0..=6, each(300), |context| now(find_coordinator::handle(&context))),
+    serial(ApiKey::FindCoordinator, 0..=6, each(300), |context| {
+        later(OnClose::Finish, find_coordinator::handle(context))
+    }),
+    // What a member says is kept with the group; what all say is told to the leader.
+    serial(ApiKey::JoinGroup, 0..=9, each(4).and(cost::group_answer), |context| {
+        later(OnClose::Drop, join_group::handle(context))
+    }),
+    serial(ApiKey::Heartbeat, 0..=4, each(2), |context| later(OnClose::Drop, heartbeat::handle(context))),
+    serial(ApiKey::LeaveGroup, 0..=5, each(60), |context| later(OnClose::Drop, leave_group::handle(context))),
+    serial(ApiKey::SyncGroup, 0..=5, each(8).and(cost::group_answer), |context| {
+        later(OnClose::Drop, sync_group::handle(context))
+    }),
+    // A name of one byte is answered with a sentence.
+    serial(ApiKey::DescribeGroups, 0..=6, each(150).and(cost::group_answer), |context| {
+        later(OnClose::Drop, describe_groups::handle(context))
+    }),
+    serial(ApiKey::ListGroups, 0..=5, each(8).and(cost::group_answer), |context| {
+        later(OnClose::Drop, list_groups::handle(context))
+    }),
     serial(ApiKey::ApiVersions, 0..=4, each(1), |context| now(api_versions::handle(&context))),
     // Settings and assignments are copied on their way through the controller.
     serial(ApiKey::CreateTopics, 2..=7, each(110).and(cost::create_topics), |context| {
@@ -105,11 +136,13 @@ pub const TABLE: &[Api] = &[
     serial(ApiKey::CreatePartitions, 0..=3, each(80), |context| {
         later(OnClose::Finish, create_partitions::handle(context))
     }),
+    serial(ApiKey::DeleteGroups, 0..=2, each(80), |context| later(OnClose::Finish, delete_groups::handle(context))),
     serial(ApiKey::ElectLeaders, 0..=2, each(60), |context| now(reassignments::elect(&context))),
     serial(ApiKey::IncrementalAlterConfigs, 0..=1, each(120), |context| {
         later(OnClose::Finish, alter_configs::change(context))
     }),
     serial(ApiKey::ListPartitionReassignments, 0..=0, each(1), |context| now(reassignments::list(&context))),
+    serial(ApiKey::OffsetDelete, 0..=0, each(60), |context| later(OnClose::Finish, offset_delete::handle(context))),
     serial(ApiKey::DescribeCluster, 0..=2, each(1), |context| now(describe_cluster::handle(&context))),
     serial(ApiKey::DescribeProducers, 0..=0, each(100).and(cost::describe_producers), |context| {
         later(OnClose::Drop, describe_producers::handle(context))

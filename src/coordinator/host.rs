@@ -1,0 +1,387 @@
+//! Runs the groups of one partition of `__consumer_offsets` on its log.
+//!
+//! Owner: the shard of the partition. Life cycle: begins when the partition is opened, reads its log, serves, ends with the partition. A *term* is the
+//! time from one reading of the log to the next: it is over when an append is refused whose step has changed members already.
+//!
+//! Steps are taken by one task, each with its append, so the log has them in their order, and whoever asks may go away. Answers leave in that order
+//! too, once what their step has appended, and all before it, is committed.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::PartitionIndex;
+use record::{BatchBuilder, BatchOptions};
+use shard::Class;
+use shard::sync::{Event, either, oneshot};
+use storage::{AppendError, AppendOptions, Durable};
+use wire::ErrorCode;
+
+use super::effects::{Effects, Record};
+use super::message::{GroupAnswer, GroupRequest, ListedGroup, Ticket};
+use super::records;
+use super::table::{GroupConfig, GroupTable, Moment};
+use crate::log_replay;
+use crate::node::Node;
+use crate::partition::Partition;
+
+/// The topic that groups are kept in.
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
+/// `offsets.retention.check.interval.ms`
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(600);
+/// After a term that failed, or a log that could not be read.
+const RELOAD_AFTER: Duration = Duration::from_secs(1);
+/// Records of one batch of those that need not be in one.
+const RECORDS_PER_BATCH: usize = 1000;
+
+/// The coordinators of a shard, by their partition.
+#[derive(Default)]
+pub struct Coordinators(RefCell<HashMap<PartitionIndex, Rc<Coordinator>>>);
+
+/// The coordinator of the groups of one partition.
+pub struct Coordinator {
+    partition: Rc<Partition>,
+    /// None while the log is being read.
+    table: RefCell<Option<GroupTable>>,
+    /// Requests that are yet to be taken up.
+    inbox: RefCell<VecDeque<(GroupRequest, oneshot::Sender<GroupAnswer>)>>,
+    /// Those that were, and are not answered.
+    waiting: RefCell<HashMap<Ticket, oneshot::Sender<GroupAnswer>>>,
+    tickets: Cell<Ticket>,
+    /// Answers on their way out, oldest first, each behind what its step has appended.
+    outgoing: RefCell<VecDeque<Outgoing>>,
+    outgoing_changed: Event,
+    /// A request has come, or the coordinator has stopped.
+    woken: Event,
+    stopped: Cell<bool>,
+    term: Cell<u64>,
+}
+
+struct Outgoing {
+    term: u64,
+    durable: Option<Durable>,
+    answers: Vec<(Ticket, GroupAnswer)>,
+}
+
+impl Coordinators {
+    /// The coordinator on a partition that is here.
+    #[must_use]
+    pub fn get(&self, index: PartitionIndex) -> Option<Rc<Coordinator>> {
+        self.0.borrow().get(&index).cloned()
+    }
+
+    /// All groups that are coordinated here. LOAD_IN_PROGRESS where some are not known yet.
+    ///
+    /// # Errors
+    /// `COORDINATOR_LOAD_IN_PROGRESS`.
+    pub fn list(&self) -> Result<Vec<ListedGroup>, ErrorCode> {
+        let mut listed = Vec::new();
+        for coordinator in self.0.borrow().values() {
+            let table = coordinator.table.borrow();
+            let table = table.as_ref().ok_or(ErrorCode::CoordinatorLoadInProgress)?;
+            listed.extend(table.list());
+        }
+        Ok(listed)
+    }
+
+    /// Ends the coordinator of a partition that goes.
+    pub fn stop(&self, index: PartitionIndex) {
+        if let Some(coordinator) = self.0.borrow_mut().remove(&index) {
+            coordinator.stop();
+        }
+    }
+
+    /// Ends all of them: the broker stops.
+    pub fn stop_all(&self) {
+        self.0.take().into_values().for_each(|coordinator| coordinator.stop());
+    }
+}
+
+/// Begins to coordinate the groups of a partition that was opened.
+pub fn start(node: &Rc<Node>, index: PartitionIndex, partition: Rc<Partition>) {
+    let coordinator = Rc::new(Coordinator {
+        partition,
+        table: RefCell::new(None),
+        inbox: RefCell::default(),
+        waiting: RefCell::default(),
+        tickets: Cell::new(0),
+        outgoing: RefCell::default(),
+        outgoing_changed: Event::new(),
+        woken: Event::new(),
+        stopped: Cell::new(false),
+        term: Cell::new(0),
+    });
+    node.coordinators.0.borrow_mut().insert(index, coordinator.clone());
+    let spawn = |task: std::pin::Pin<Box<dyn Future<Output = ()>>>| {
+        node.shard.spawn_detached(Class::Normal, node.accounts.control.clone(), task);
+    };
+    spawn(Box::pin(run(node.clone(), coordinator.clone())));
+    spawn(Box::pin(give_answers(coordinator)));
+}
+
+/// One term after another, until it is stopped.
+async fn run(node: Rc<Node>, coordinator: Rc<Coordinator>) {
+    while !coordinator.stopped.get() {
+        if coordinator.load(&node).await {
+            coordinator.serve(&node).await;
+        }
+        if !coordinator.stopped.get() {
+            either(node.shard.sleep(RELOAD_AFTER), coordinator.woken.wait()).await;
+        }
+    }
+}
+
+/// Gives the answers, each once all appends up to its own are committed.
+async fn give_answers(coordinator: Rc<Coordinator>) {
+    loop {
+        let changed = coordinator.outgoing_changed.wait();
+        let next = coordinator.outgoing.borrow_mut().front_mut().map(|next| (next.term, next.durable.take()));
+        let Some((term, durable)) = next else {
+            if coordinator.stopped.get() {
+                return;
+            }
+            changed.await;
+            continue;
+        };
+        let lost = match durable {
+            Some(durable) => durable.await.is_err(),
+            None => false,
+        };
+        // Emptied meanwhile where the term has ended.
+        let next = coordinator.outgoing.borrow_mut().pop_front_if(|next| next.term == term);
+        if let Some(next) = next {
+            for (ticket, answer) in next.answers {
+                coordinator.give(ticket, if lost { answer.refused(ErrorCode::NotCoordinator) } else { answer });
+            }
+        }
+    }
+}
+
+impl Coordinator {
+    /// Has a request taken up and waits for its answer.
+    pub async fn ask(&self, request: GroupRequest) -> GroupAnswer {
+        if self.table.borrow().is_none() {
+            let code =
+                if self.stopped.get() { ErrorCode::NotCoordinator } else { ErrorCode::CoordinatorLoadInProgress };
+            return GroupAnswer::Unavailable(code);
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.inbox.borrow_mut().push_back((request, sender));
+        self.woken.notify_all();
+        receiver.await.unwrap_or(GroupAnswer::Unavailable(ErrorCode::NotCoordinator))
+    }
+
+    /// Takes up requests and keeps deadlines until the term ends.
+    async fn serve(&self, node: &Node) {
+        let term = self.term.get();
+        let mut next_expiry = node.shard.now() + EXPIRY_INTERVAL;
+        while self.term.get() == term {
+            let woken = self.woken.wait();
+            while let Some((request, sender)) = self.next_request() {
+                self.take_up(node, request, sender).await;
+            }
+            self.keep_deadlines(node).await;
+            if node.shard.now() >= next_expiry {
+                next_expiry = node.shard.now() + EXPIRY_INTERVAL;
+                self.expire(node).await;
+            }
+            let deadline = self.table.borrow().as_ref().and_then(GroupTable::next_deadline);
+            let deadline = deadline.map_or(next_expiry, |deadline| deadline.min(next_expiry));
+            either(node.shard.sleep_until(deadline), woken).await;
+        }
+    }
+
+    fn next_request(&self) -> Option<(GroupRequest, oneshot::Sender<GroupAnswer>)> {
+        self.inbox.borrow_mut().pop_front()
+    }
+
+    async fn take_up(&self, node: &Node, request: GroupRequest, sender: oneshot::Sender<GroupAnswer>) {
+        let ticket = self.tickets.replace(self.tickets.get() + 1);
+        let id = member_id(node, &request);
+        let effects = {
+            let mut table = self.table.borrow_mut();
+            // Where the term has ended the sender is dropped, and who asks is told.
+            let Some(table) = table.as_mut() else { return };
+            table.handle(request, ticket, id, moment(node))
+        };
+        self.waiting.borrow_mut().insert(ticket, sender);
+        self.carry_out(node, effects).await;
+    }
+
+    /// Appends what a step says and has its answers follow.
+    async fn carry_out(&self, node: &Node, effects: Effects) {
+        let Effects { records, answers, is_membership, .. } = effects;
+        let mut durable = None;
+        if !records.is_empty() {
+            match self.append(node, &records).await {
+                Ok(appended) => {
+                    durable = Some(appended);
+                    if let Some(table) = self.table.borrow_mut().as_mut() {
+                        table.appended(records, moment(node));
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(partition = %self.partition.log.id().partition, %error, "group records are not kept");
+                    if is_membership {
+                        self.end_term();
+                        return;
+                    }
+                    let code = refusal(&error);
+                    let refused = answers.into_iter().map(|(ticket, answer)| (ticket, answer.refused(code)));
+                    self.send_out(None, refused.collect());
+                    return;
+                }
+            }
+        }
+        self.send_out(durable, answers);
+    }
+
+    fn send_out(&self, durable: Option<Durable>, answers: Vec<(Ticket, GroupAnswer)>) {
+        if durable.is_none() && self.outgoing.borrow().is_empty() {
+            answers.into_iter().for_each(|(ticket, answer)| self.give(ticket, answer));
+            return;
+        }
+        self.outgoing.borrow_mut().push_back(Outgoing { term: self.term.get(), durable, answers });
+        self.outgoing_changed.notify_all();
+    }
+
+    fn give(&self, ticket: Ticket, answer: GroupAnswer) {
+        let sender = self.waiting.borrow_mut().remove(&ticket);
+        if let Some(sender) = sender {
+            // Who asked may have gone.
+            let _ = sender.send(answer);
+        }
+    }
+
+    async fn append(&self, node: &Node, records: &[Record]) -> Result<Durable, AppendError> {
+        let now = node.shard.wall();
+        let mut batch = BatchBuilder::new(BatchOptions::default());
+        for record in records {
+            let (key, value) = records::encode(record);
+            batch
+                .add(now, Some(&key), value.as_deref(), &[])
+                .expect("records of a request are far from a batch's limits");
+        }
+        let bytes = batch.finish().expect("there is a record");
+        let options = AppendOptions { leader_epoch: self.partition.leader_epoch(), append_time: None, wall_now: now };
+        loop {
+            // Taken before the attempt, so that room made in between is not missed.
+            let room = self.partition.log.room();
+            match self.partition.log.append(&bytes, options) {
+                Ok(appended) => return Ok(appended.durable),
+                Err(AppendError::Backpressure | AppendError::Busy) => room.await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn keep_deadlines(&self, node: &Node) {
+        loop {
+            let due = self.table.borrow_mut().as_mut().and_then(|table| table.tick(moment(node)));
+            let Some(effects) = due else { return };
+            self.carry_out(node, effects).await;
+        }
+    }
+
+    async fn expire(&self, node: &Node) {
+        let Some(effects) = self.table.borrow().as_ref().map(|table| table.expire(moment(node))) else { return };
+        for records in effects.records.chunks(RECORDS_PER_BATCH) {
+            self.carry_out(node, Effects { records: records.to_vec(), ..Effects::default() }).await;
+        }
+    }
+
+    /// Reads the log. False where that can't be done now.
+    async fn load(&self, node: &Node) -> bool {
+        let mut table = GroupTable::new(GroupConfig::default());
+        let now = moment(node);
+        let log = &self.partition.log;
+        let read = log_replay::records(log, log.end_offset(), |entry| {
+            match records::decode(entry.key.unwrap_or_default(), entry.value) {
+                Ok(Some(record)) => table.replay(record, now),
+                // Of a later version, or of a kind that is not kept here.
+                Ok(None) => {}
+                Err(error) => tracing::warn!(offset = entry.offset.0, %error, "a group record can't be read"),
+            }
+            Ok(())
+        });
+        if let Err(error) = read.await {
+            tracing::warn!(partition = %log.id().partition, %error, "the groups of a partition can't be read");
+            return false;
+        }
+        if self.stopped.get() {
+            return false;
+        }
+        table.resume(moment(node));
+        *self.table.borrow_mut() = Some(table);
+        self.term.set(self.term.get() + 1);
+        true
+    }
+
+    /// Members have changed and the log does not know: all is read again, and who waits asks again.
+    fn end_term(&self) {
+        self.term.set(self.term.get() + 1);
+        self.table.take();
+        self.outgoing.take();
+        self.inbox.take();
+        let waiting = self.waiting.take();
+        for sender in waiting.into_values() {
+            let _ = sender.send(GroupAnswer::Unavailable(ErrorCode::NotCoordinator));
+        }
+        self.woken.notify_all();
+    }
+
+    fn stop(&self) {
+        self.stopped.set(true);
+        self.end_term();
+        self.outgoing_changed.notify_all();
+    }
+}
+
+fn moment(node: &Node) -> Moment {
+    Moment { instant: node.shard.now(), wall: node.shard.wall() }
+}
+
+/// An id for a member that has none: what it calls itself, and a random UUID behind it, as Kafka's.
+fn member_id(node: &Node, request: &GroupRequest) -> String {
+    match request {
+        GroupRequest::Join(join) if join.member_id.is_empty() => {
+            let name = join.instance_id.as_ref().unwrap_or(&join.client_id);
+            format!("{name}-{}", uuid_text(node.shard.random(), node.shard.random()))
+        }
+        _ => String::new(),
+    }
+}
+
+/// A random UUID (RFC 9562, version 4) in the form with hyphens.
+fn uuid_text(high: u64, low: u64) -> String {
+    let high = (high & !0xf000) | 0x4000;
+    let low = (low & !(0b11 << 62)) | (0b10 << 62);
+    let (third, fourth) = ((high & 0xffff) as u16, (low >> 48) as u16);
+    format!("{:08x}-{:04x}-{third:04x}-{fourth:04x}-{:012x}", high >> 32, (high >> 16) & 0xffff, low & 0xffff_ffff_ffff)
+}
+
+/// What an append that was refused is told as, as Kafka's coordinators do.
+fn refusal(error: &AppendError) -> ErrorCode {
+    match error {
+        AppendError::TooLarge { .. } => ErrorCode::InvalidCommitOffsetSize,
+        AppendError::NoSpace(_) => ErrorCode::CoordinatorNotAvailable,
+        AppendError::Offline | AppendError::Gone | AppendError::StaleEpoch { .. } => ErrorCode::NotCoordinator,
+        _ => ErrorCode::UnknownServerError,
+    }
+}
+
+impl GroupAnswer {
+    /// The same answer where the step was not kept.
+    fn refused(self, code: ErrorCode) -> Self {
+        match self {
+            Self::Committed(outcomes) => Self::Committed(vec![code; outcomes.len()]),
+            Self::OffsetsDeleted(..) => Self::OffsetsDeleted(code, Vec::new()),
+            Self::Done(ErrorCode::None) => Self::Done(code),
+            Self::Joined(_) | Self::Synced(_) | Self::Left(_) => Self::Unavailable(code),
+            told => told,
+        }
+    }
+}
