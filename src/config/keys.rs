@@ -64,6 +64,19 @@ pub const KEYS: &[Key] = keys! {
         "How long an idle producer's sequence numbers are remembered.";
     "retention-check-interval-ms", |node| node.retention_check_interval_ms.to_string(), "at least 100",
         "How often retention is looked at.";
+    "group-initial-rebalance-delay-ms", |node| node.group_initial_rebalance_delay_ms.to_string(), "0 to 300000",
+        "How long a group without members waits for others after the first has come.";
+    "group-session-timeout-min-ms", |node| node.group_session_timeout_min_ms.to_string(), "at least 1",
+        "The shortest session that a member of a group may ask for.";
+    "group-session-timeout-max-ms", |node| node.group_session_timeout_max_ms.to_string(),
+        "at least group-session-timeout-min-ms", "The longest session that a member of a group may ask for.";
+    "group-members-max", |node| node.group_members_max.to_string(), "at least 1", "Members of one group.";
+    "offset-metadata-max-bytes", |node| node.offset_metadata_max_bytes.to_string(), "any number of bytes",
+        "What a consumer may keep beside an offset.";
+    "offsets-retention-minutes", |node| node.offsets_retention_minutes.to_string(), "at least 1",
+        "How long the offsets of a group that has no members are kept.";
+    "offsets-partitions", |node| node.offsets_partitions.to_string(), "1 to 1000",
+        "Partitions of the topic that groups are kept in, when it is created.";
 };
 
 fn durability(setting: DurabilitySetting) -> &'static str {

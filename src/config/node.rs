@@ -65,6 +65,20 @@ pub struct NodeConfig {
     pub producer_id_expiration_ms: i64,
     /// How often retention is looked at, in milliseconds (`log.retention.check.interval.ms`).
     pub retention_check_interval_ms: u64,
+    /// How long a group without members waits for others after the first, in milliseconds (`group.initial.rebalance.delay.ms`).
+    pub group_initial_rebalance_delay_ms: u32,
+    /// `group.min.session.timeout.ms`
+    pub group_session_timeout_min_ms: i32,
+    /// `group.max.session.timeout.ms`
+    pub group_session_timeout_max_ms: i32,
+    /// `group.max.size`
+    pub group_members_max: u32,
+    /// `offset.metadata.max.bytes`
+    pub offset_metadata_max_bytes: u32,
+    /// `offsets.retention.minutes`
+    pub offsets_retention_minutes: u32,
+    /// `offsets.topic.num.partitions`
+    pub offsets_partitions: i32,
 }
 
 impl Default for NodeConfig {
@@ -95,6 +109,13 @@ impl Default for NodeConfig {
             fetch_sessions_max: 1000,
             producer_id_expiration_ms: 86_400_000,
             retention_check_interval_ms: 30_000,
+            group_initial_rebalance_delay_ms: 3000,
+            group_session_timeout_min_ms: 6000,
+            group_session_timeout_max_ms: 1_800_000,
+            group_members_max: i32::MAX as u32,
+            offset_metadata_max_bytes: 4096,
+            offsets_retention_minutes: 7 * 24 * 60,
+            offsets_partitions: 50,
         }
     }
 }
@@ -116,6 +137,8 @@ pub struct HeapBounds {
     pub partitions_max: usize,
     /// Partitions in fetch sessions.
     pub session_partitions_max: usize,
+    /// What groups come to: their members, and their offsets.
+    pub group_bytes: usize,
 }
 
 /// Why the settings can't be used.
@@ -226,6 +249,7 @@ impl NodeConfig {
             connections_max: part(10) / CONNECTION_BYTES,
             partitions_max: part(8) / PARTITION_BYTES,
             session_partitions_max: part(32) / SESSION_PARTITION_BYTES,
+            group_bytes: part(16),
         }
     }
 
@@ -295,7 +319,24 @@ impl NodeConfig {
         let expiration = self.producer_id_expiration_ms;
         bound(expiration >= 1, "producer-id-expiration-ms", &expiration)?;
         let retention = self.retention_check_interval_ms;
-        bound(retention >= 100, "retention-check-interval-ms", &retention)
+        bound(retention >= 100, "retention-check-interval-ms", &retention)?;
+        self.check_groups(bound)
+    }
+
+    fn check_groups(
+        &self,
+        bound: impl Fn(bool, &'static str, &dyn fmt::Display) -> Result<(), ConfigError>,
+    ) -> Result<(), ConfigError> {
+        let delay = self.group_initial_rebalance_delay_ms;
+        bound(delay <= 300_000, "group-initial-rebalance-delay-ms", &delay)?;
+        let (session_min, session_max) = (self.group_session_timeout_min_ms, self.group_session_timeout_max_ms);
+        bound(session_min >= 1, "group-session-timeout-min-ms", &session_min)?;
+        bound(session_max >= session_min, "group-session-timeout-max-ms", &session_max)?;
+        bound(self.group_members_max >= 1, "group-members-max", &self.group_members_max)?;
+        let retention = self.offsets_retention_minutes;
+        bound(retention >= 1, "offsets-retention-minutes", &retention)?;
+        let partitions = self.offsets_partitions;
+        bound((1..=1000).contains(&partitions), "offsets-partitions", &partitions)
     }
 }
 

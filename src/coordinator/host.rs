@@ -39,7 +39,11 @@ const RECORDS_PER_BATCH: usize = 1000;
 
 /// The coordinators of a shard, by their partition.
 #[derive(Default)]
-pub struct Coordinators(RefCell<HashMap<PartitionIndex, Rc<Coordinator>>>);
+pub struct Coordinators {
+    running: RefCell<HashMap<PartitionIndex, Rc<Coordinator>>>,
+    /// What all their groups come to on the heap.
+    bytes: Cell<usize>,
+}
 
 /// The coordinator of the groups of one partition.
 pub struct Coordinator {
@@ -58,6 +62,8 @@ pub struct Coordinator {
     woken: Event,
     stopped: Cell<bool>,
     term: Cell<u64>,
+    /// What its groups came to when that was last looked at.
+    bytes: Cell<usize>,
 }
 
 struct Outgoing {
@@ -70,7 +76,7 @@ impl Coordinators {
     /// The coordinator on a partition that is here.
     #[must_use]
     pub fn get(&self, index: PartitionIndex) -> Option<Rc<Coordinator>> {
-        self.0.borrow().get(&index).cloned()
+        self.running.borrow().get(&index).cloned()
     }
 
     /// All groups that are coordinated here. LOAD_IN_PROGRESS where some are not known yet.
@@ -79,7 +85,7 @@ impl Coordinators {
     /// `COORDINATOR_LOAD_IN_PROGRESS`.
     pub fn list(&self) -> Result<Vec<ListedGroup>, ErrorCode> {
         let mut listed = Vec::new();
-        for coordinator in self.0.borrow().values() {
+        for coordinator in self.running.borrow().values() {
             let table = coordinator.table.borrow();
             let table = table.as_ref().ok_or(ErrorCode::CoordinatorLoadInProgress)?;
             listed.extend(table.list());
@@ -89,14 +95,15 @@ impl Coordinators {
 
     /// Ends the coordinator of a partition that goes.
     pub fn stop(&self, index: PartitionIndex) {
-        if let Some(coordinator) = self.0.borrow_mut().remove(&index) {
+        if let Some(coordinator) = self.running.borrow_mut().remove(&index) {
             coordinator.stop();
+            self.bytes.set(self.bytes.get() - coordinator.bytes.take());
         }
     }
 
     /// Ends all of them: the broker stops.
     pub fn stop_all(&self) {
-        self.0.take().into_values().for_each(|coordinator| coordinator.stop());
+        self.running.take().into_values().for_each(|coordinator| coordinator.stop());
     }
 }
 
@@ -113,8 +120,9 @@ pub fn start(node: &Rc<Node>, index: PartitionIndex, partition: Rc<Partition>) {
         woken: Event::new(),
         stopped: Cell::new(false),
         term: Cell::new(0),
+        bytes: Cell::new(0),
     });
-    node.coordinators.0.borrow_mut().insert(index, coordinator.clone());
+    node.coordinators.running.borrow_mut().insert(index, coordinator.clone());
     let spawn = |task: std::pin::Pin<Box<dyn Future<Output = ()>>>| {
         node.shard.spawn_detached(Class::Normal, node.accounts.control.clone(), task);
     };
@@ -205,6 +213,7 @@ impl Coordinator {
             let mut table = self.table.borrow_mut();
             // Where the term has ended the sender is dropped, and who asks is told.
             let Some(table) = table.as_mut() else { return };
+            table.set_full(node.coordinators.bytes.get() > node.config.heap_of_shard(node.mesh.shards()).group_bytes);
             table.handle(request, ticket, id, moment(node))
         };
         self.waiting.borrow_mut().insert(ticket, sender);
@@ -236,7 +245,15 @@ impl Coordinator {
                 }
             }
         }
+        self.weigh(node);
         self.send_out(durable, answers);
+    }
+
+    /// Counts what the groups come to now.
+    fn weigh(&self, node: &Node) {
+        let bytes = self.table.borrow().as_ref().map_or(0, GroupTable::bytes);
+        let before = self.bytes.replace(bytes);
+        node.coordinators.bytes.set(node.coordinators.bytes.get() - before + bytes);
     }
 
     fn send_out(&self, durable: Option<Durable>, answers: Vec<(Ticket, GroupAnswer)>) {
@@ -295,7 +312,7 @@ impl Coordinator {
 
     /// Reads the log. False where that can't be done now.
     async fn load(&self, node: &Node) -> bool {
-        let mut table = GroupTable::new(GroupConfig::default());
+        let mut table = GroupTable::new(GroupConfig::of(&node.config));
         let now = moment(node);
         let log = &self.partition.log;
         let read = log_replay::records(log, log.end_offset(), |entry| {
@@ -316,6 +333,7 @@ impl Coordinator {
         }
         table.resume(moment(node));
         *self.table.borrow_mut() = Some(table);
+        self.weigh(node);
         self.term.set(self.term.get() + 1);
         true
     }

@@ -14,8 +14,9 @@ use super::message::{
     TopicPartition,
 };
 use super::offsets::{Idle, Offsets};
+use crate::config::NodeConfig;
 
-/// Settings of the coordinators, with Kafka's names and defaults.
+/// Settings of the coordinators, by their names in Kafka.
 #[derive(Clone, Debug)]
 pub struct GroupConfig {
     /// `group.initial.rebalance.delay.ms`
@@ -30,14 +31,15 @@ pub struct GroupConfig {
     pub retention_ms: i64,
 }
 
-impl Default for GroupConfig {
-    fn default() -> Self {
+impl GroupConfig {
+    #[must_use]
+    pub fn of(node: &NodeConfig) -> Self {
         Self {
-            initial_delay: Duration::from_secs(3),
-            session_timeout_ms: 6_000..=1_800_000,
-            size_max: usize::MAX,
-            metadata_bytes_max: 4096,
-            retention_ms: 7 * 24 * 60 * 60 * 1000,
+            initial_delay: Duration::from_millis(node.group_initial_rebalance_delay_ms.into()),
+            session_timeout_ms: node.group_session_timeout_min_ms..=node.group_session_timeout_max_ms,
+            size_max: node.group_members_max as usize,
+            metadata_bytes_max: node.offset_metadata_max_bytes as usize,
+            retention_ms: i64::from(node.offsets_retention_minutes) * 60_000,
         }
     }
 }
@@ -55,6 +57,8 @@ struct Group {
     offsets: Offsets,
     /// Its members are, or were, in its log: it is there even without offsets.
     is_recorded: bool,
+    /// Of its members, as the last step that changed them left them.
+    members_bytes: usize,
 }
 
 /// The groups of one partition.
@@ -63,12 +67,32 @@ pub struct GroupTable {
     config: GroupConfig,
     groups: BTreeMap<String, Group>,
     timers: BTreeSet<(Instant, String, Timer)>,
+    /// What all groups come to on the heap, about.
+    bytes: usize,
+    /// Nothing more is taken in: no group, no member, no offset of another partition.
+    is_full: bool,
 }
+
+/// A group, besides its name, members and offsets.
+const GROUP_BYTES: usize = 600;
+/// An offset, besides the name of its topic and its metadata.
+const OFFSET_BYTES: usize = 160;
 
 impl GroupTable {
     #[must_use]
     pub fn new(config: GroupConfig) -> Self {
-        Self { config, groups: BTreeMap::new(), timers: BTreeSet::new() }
+        Self { config, groups: BTreeMap::new(), timers: BTreeSet::new(), bytes: 0, is_full: false }
+    }
+
+    /// What all groups come to on the heap, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether more is taken in.
+    pub fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
     }
 
     /// Takes up a request; `id` is a member's that has none yet.
@@ -127,12 +151,15 @@ impl GroupTable {
         if !self.config.session_timeout_ms.contains(&join.session_timeout_ms) {
             return effects.answer(ticket, fail(ErrorCode::InvalidSessionTimeout));
         }
+        if self.is_full && join.member_id.is_empty() {
+            return effects.answer(ticket, fail(ErrorCode::GroupMaxSizeReached));
+        }
         let name = join.group.clone();
         if !self.groups.contains_key(&name) {
             if !join.member_id.is_empty() {
                 return effects.answer(ticket, fail(ErrorCode::UnknownMemberId));
             }
-            self.groups.insert(name.clone(), Group::new(&name, now));
+            self.add(&name, now);
         }
         let group = self.groups.get_mut(&name).expect("just put there");
         group.classic.join(join, id, ticket, &self.config, now, effects);
@@ -148,8 +175,13 @@ impl GroupTable {
         if let Err(error) = admitted {
             return vec![error; offsets.len()];
         }
+        let known = self.groups.get(&name).map(|group| &group.offsets);
         let mut outcomes = Vec::with_capacity(offsets.len());
         for offset in offsets {
+            if self.is_full && known.is_none_or(|known| known.get(&offset.topic, offset.partition).is_none()) {
+                outcomes.push(ErrorCode::PolicyViolation);
+                continue;
+            }
             if offset.metadata.len() > self.config.metadata_bytes_max {
                 outcomes.push(ErrorCode::OffsetMetadataTooLarge);
                 continue;
@@ -278,6 +310,12 @@ impl GroupTable {
     fn settle(&mut self, name: &str, effects: &mut Effects) {
         let timers = std::mem::take(&mut effects.timers);
         self.timers.extend(timers.into_iter().map(|(at, timer)| (at, name.to_owned(), timer)));
+        if effects.is_membership
+            && let Some(group) = self.groups.get_mut(name)
+        {
+            let members_bytes = group.classic.members_bytes();
+            self.bytes = self.bytes - std::mem::replace(&mut group.members_bytes, members_bytes) + members_bytes;
+        }
         // What is to be in the log is not void.
         if effects.records.is_empty() {
             self.drop_if_void(name);
@@ -285,18 +323,32 @@ impl GroupTable {
     }
 
     fn drop_if_void(&mut self, name: &str) {
-        if self.groups.get(name).is_some_and(Group::is_void) {
-            self.groups.remove(name);
+        if self.groups.get(name).is_some_and(Group::is_void)
+            && let Some(removed) = self.groups.remove(name)
+        {
+            self.bytes -= GROUP_BYTES + 2 * name.len() + removed.members_bytes;
         }
+    }
+
+    /// The group, a new one where there is none.
+    fn add(&mut self, name: &str, now: Moment) -> &mut Group {
+        if !self.groups.contains_key(name) {
+            self.bytes += GROUP_BYTES + 2 * name.len();
+            self.groups.insert(name.to_owned(), Group::new(name, now));
+        }
+        self.groups.get_mut(name).expect("just put there")
     }
 
     /// Takes up what is in the log, or what was appended by a step that does not concern members.
     pub fn replay(&mut self, record: Record, now: Moment) {
         match record {
             Record::Group { group: name, snapshot } => {
-                let group = self.groups.entry(name.clone()).or_insert_with(|| Group::new(&name, now));
+                let group = self.add(&name, now);
                 group.classic = ClassicGroup::restored(name, snapshot);
                 group.is_recorded = true;
+                let members_bytes = group.classic.members_bytes();
+                let before = std::mem::replace(&mut group.members_bytes, members_bytes);
+                self.bytes = self.bytes - before + members_bytes;
             }
             Record::GroupRemoved { group: name } => {
                 if let Some(group) = self.groups.get_mut(&name) {
@@ -306,12 +358,14 @@ impl GroupTable {
                 self.drop_if_void(&name);
             }
             Record::Offset { group: name, of, committed } => {
-                let group = self.groups.entry(name.clone()).or_insert_with(|| Group::new(&name, now));
-                group.offsets.set(&of, committed);
+                self.bytes += offset_bytes(&of, &committed);
+                if let Some(before) = self.add(&name, now).offsets.set(&of, committed) {
+                    self.bytes -= offset_bytes(&of, &before);
+                }
             }
             Record::OffsetRemoved { group: name, of } => {
-                if let Some(group) = self.groups.get_mut(&name) {
-                    group.offsets.remove(&of);
+                if let Some(removed) = self.groups.get_mut(&name).and_then(|group| group.offsets.remove(&of)) {
+                    self.bytes -= offset_bytes(&of, &removed);
                 }
                 self.drop_if_void(&name);
             }
@@ -344,9 +398,18 @@ impl GroupTable {
     }
 }
 
+fn offset_bytes(of: &TopicPartition, committed: &CommittedOffset) -> usize {
+    OFFSET_BYTES + of.topic.len() + committed.metadata.len()
+}
+
 impl Group {
     fn new(name: &str, now: Moment) -> Self {
-        Self { classic: ClassicGroup::new(name.to_owned(), now), offsets: Offsets::default(), is_recorded: false }
+        Self {
+            classic: ClassicGroup::new(name.to_owned(), now),
+            offsets: Offsets::default(),
+            is_recorded: false,
+            members_bytes: 0,
+        }
     }
 
     /// It has come to nothing: neither members, nor offsets, nor a record that says it is there.

@@ -11,6 +11,7 @@ use super::message::{
     TopicPartition,
 };
 use super::{GroupConfig, GroupTable, Moment, Record};
+use crate::config::NodeConfig;
 
 const GROUP: &str = "g";
 const SESSION_MS: i32 = 10_000;
@@ -26,7 +27,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let table = GroupTable::new(GroupConfig::default());
+        let table = GroupTable::new(GroupConfig::of(&NodeConfig::default()));
         Self { table, now_ms: 1_000_000, tickets: 0, answers: BTreeMap::new(), log: Vec::new() }
     }
 
@@ -343,6 +344,24 @@ fn offsets_without_members_and_groups_that_go() {
 }
 
 #[test]
+fn a_full_coordinator_takes_nothing_more_in() {
+    let mut world = World::new();
+    world.done(commit("", -1, 7));
+    let bytes = world.table.bytes();
+    world.table.set_full(true);
+    assert_eq!(world.done(commit("", -1, 8)), ErrorCode::None, "it has a place already");
+    assert_eq!(world.table.bytes(), bytes);
+    let joined = world.join("");
+    assert_eq!(world.joined(joined).expect("told").error, ErrorCode::GroupMaxSizeReached);
+    let GroupRequest::Commit(mut other) = commit("", -1, 9) else { unreachable!() };
+    other.group = "other".into();
+    assert_eq!(world.done(GroupRequest::Commit(other)), ErrorCode::PolicyViolation);
+    world.table.set_full(false);
+    world.done(GroupRequest::Delete { group: GROUP.into() });
+    assert_eq!(world.table.bytes(), 0);
+}
+
+#[test]
 fn what_nobody_needs_is_forgotten() {
     let mut world = World::new();
     world.done(commit("", -1, 7));
@@ -433,10 +452,11 @@ fn whatever_members_do() {
         open.retain(|ticket| !world.answers.contains_key(ticket));
         assert!(open.is_empty(), "seed {seed}: {open:?} wait for ever");
         assert!(["Empty", "Dead"].contains(&world.state()), "seed {seed}");
-        let mut restored = GroupTable::new(GroupConfig::default());
+        let mut restored = GroupTable::new(GroupConfig::of(&NodeConfig::default()));
         let now = world.now();
         world.log.iter().for_each(|record| restored.replay(record.clone(), now));
         let listed = |table: &GroupTable| table.list().map(|group| (group.group, group.state)).collect::<Vec<_>>();
         assert_eq!(listed(&restored), listed(&world.table), "seed {seed}");
+        assert_eq!(restored.bytes(), world.table.bytes(), "seed {seed}");
     }
 }

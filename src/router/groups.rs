@@ -12,8 +12,6 @@ use crate::coordinator::message::{GroupAnswer, GroupRequest, ListedGroup};
 use crate::message::Message;
 use crate::node::Node;
 
-/// `offsets.topic.num.partitions`
-const PARTITIONS: i32 = 50;
 /// `offsets.topic.segment.bytes`: small, so that it is compacted soon.
 const SEGMENT_BYTES: u32 = 100 << 20;
 
@@ -88,7 +86,7 @@ pub async fn find_coordinator(node: &Rc<Node>) -> Result<BrokerId, ErrorCode> {
         let setting = |name: &str, value: String| (name.to_owned(), Some(value));
         let topic = NewTopic {
             name: OFFSETS_TOPIC.to_owned(),
-            partitions: PARTITIONS,
+            partitions: node.config.offsets_partitions,
             replication_factor: 1,
             settings: vec![
                 setting("retention.ms", "-1".to_owned()),

@@ -53,6 +53,7 @@ impl ClassicGroup {
             let deadline = now.instant + millis(join.session_timeout_ms);
             effects.timers.push((deadline, Timer::Pending(id.clone())));
             self.pending.insert(id.clone(), deadline);
+            effects.is_membership = true;
             effects.answer(ticket, GroupAnswer::Joined(Joined::failed(ErrorCode::MemberIdRequired, id)));
         } else {
             self.add(id, join, ticket, config, now, effects);

@@ -31,6 +31,7 @@ impl ClassicGroup {
             id.clone_from(known);
         } else if self.pending.remove(&id).is_some() {
             *changed = true;
+            effects.is_membership = true;
             return ErrorCode::None;
         }
         if let Err(error) = self.check_member(&id, leaving.instance_id.as_deref()) {

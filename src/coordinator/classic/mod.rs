@@ -150,6 +150,20 @@ impl ClassicGroup {
         self.protocol_type.as_deref()
     }
 
+    /// What its members come to on the heap, about.
+    #[must_use]
+    pub fn members_bytes(&self) -> usize {
+        const MEMBER_BYTES: usize = 700;
+        let of_protocols = |member: &Member| -> usize {
+            member.protocols.iter().map(|known| 64 + known.name.len() + known.metadata.len()).sum()
+        };
+        let of_member = |(id, member): (&String, &Member)| {
+            let texts = member.client_id.len() + member.client_host.len() + 3 * id.len();
+            MEMBER_BYTES + texts + of_protocols(member) + member.assignment.len()
+        };
+        self.members.iter().map(of_member).sum::<usize>() + self.pending.len() * MEMBER_BYTES
+    }
+
     /// Since when it has no members, and none is expected.
     #[must_use]
     pub fn empty_since(&self) -> Option<WallTime> {

@@ -13,6 +13,7 @@ impl ClassicGroup {
             Timer::Pending(id) => {
                 if self.pending.get(id).is_some_and(|deadline| *deadline <= now.instant) {
                     self.pending.remove(id);
+                    effects.is_membership = true;
                     self.go_on_if_all_joined(now, effects);
                 }
             }
