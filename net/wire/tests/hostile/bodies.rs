@@ -3,16 +3,22 @@
 #![allow(dead_code, reason = "each program that includes this file runs a part of it")]
 
 use wire::messages::{
-    AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreatePartitionsRequest,
-    CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse,
-    DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
-    DescribeConfigsResponse, DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeProducersRequest,
-    DescribeProducersResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, ElectLeadersRequest,
-    ElectLeadersResponse, FetchRequest, FetchResponse, FindCoordinatorRequest, FindCoordinatorResponse,
+    AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
+    CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteGroupsRequest,
+    DeleteGroupsResponse, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
+    DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
+    DescribeGroupsRequest, DescribeGroupsResponse, DescribeLogDirsRequest, DescribeLogDirsResponse,
+    DescribeProducersRequest, DescribeProducersResponse, DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse, ElectLeadersRequest, ElectLeadersResponse, FetchRequest, FetchResponse,
+    FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest, HeartbeatResponse,
     IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse,
-    ListConfigResourcesRequest, ListConfigResourcesResponse, ListOffsetsRequest, ListOffsetsResponse,
+    JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, LeaveGroupResponse, ListConfigResourcesRequest,
+    ListConfigResourcesResponse, ListGroupsRequest, ListGroupsResponse, ListOffsetsRequest, ListOffsetsResponse,
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse, MetadataRequest, MetadataResponse,
-    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse, OffsetFetchRequest,
+    OffsetFetchResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    SyncGroupRequest, SyncGroupResponse,
 };
 use wire::{ApiKey, Decoder, Encoder, Message, RequestHeader, ResponseHeader};
 
@@ -65,6 +71,18 @@ pub fn request_decode(frame: &[u8]) -> bool {
         ApiKey::DescribeProducers => read!(DescribeProducersRequest, decoder, version),
         ApiKey::ListConfigResources => read!(ListConfigResourcesRequest, decoder, version),
         ApiKey::DescribeTopicPartitions => read!(DescribeTopicPartitionsRequest, decoder, version),
+        ApiKey::JoinGroup => read!(JoinGroupRequest, decoder, version),
+        ApiKey::SyncGroup => read!(SyncGroupRequest, decoder, version),
+        ApiKey::Heartbeat => read!(HeartbeatRequest, decoder, version),
+        ApiKey::LeaveGroup => read!(LeaveGroupRequest, decoder, version),
+        ApiKey::OffsetCommit => read!(OffsetCommitRequest, decoder, version),
+        ApiKey::OffsetFetch => read!(OffsetFetchRequest, decoder, version),
+        ApiKey::OffsetDelete => read!(OffsetDeleteRequest, decoder, version),
+        ApiKey::DescribeGroups => read!(DescribeGroupsRequest, decoder, version),
+        ApiKey::ListGroups => read!(ListGroupsRequest, decoder, version),
+        ApiKey::DeleteGroups => read!(DeleteGroupsRequest, decoder, version),
+        ApiKey::ConsumerGroupHeartbeat => read!(ConsumerGroupHeartbeatRequest, decoder, version),
+        ApiKey::ConsumerGroupDescribe => read!(ConsumerGroupDescribeRequest, decoder, version),
         _ => false,
     }
 }
@@ -103,6 +121,18 @@ pub fn response_decode(input: &[u8]) -> bool {
         ApiKey::DescribeProducers => read!(DescribeProducersResponse, decoder, version),
         ApiKey::ListConfigResources => read!(ListConfigResourcesResponse, decoder, version),
         ApiKey::DescribeTopicPartitions => read!(DescribeTopicPartitionsResponse, decoder, version),
+        ApiKey::JoinGroup => read!(JoinGroupResponse, decoder, version),
+        ApiKey::SyncGroup => read!(SyncGroupResponse, decoder, version),
+        ApiKey::Heartbeat => read!(HeartbeatResponse, decoder, version),
+        ApiKey::LeaveGroup => read!(LeaveGroupResponse, decoder, version),
+        ApiKey::OffsetCommit => read!(OffsetCommitResponse, decoder, version),
+        ApiKey::OffsetFetch => read!(OffsetFetchResponse, decoder, version),
+        ApiKey::OffsetDelete => read!(OffsetDeleteResponse, decoder, version),
+        ApiKey::DescribeGroups => read!(DescribeGroupsResponse, decoder, version),
+        ApiKey::ListGroups => read!(ListGroupsResponse, decoder, version),
+        ApiKey::DeleteGroups => read!(DeleteGroupsResponse, decoder, version),
+        ApiKey::ConsumerGroupHeartbeat => read!(ConsumerGroupHeartbeatResponse, decoder, version),
+        ApiKey::ConsumerGroupDescribe => read!(ConsumerGroupDescribeResponse, decoder, version),
         _ => false,
     }
 }

@@ -55,9 +55,21 @@ impl Same<theirs::TopicName> for &str {
     }
 }
 
+impl Same<theirs::GroupId> for &str {
+    fn assert_same(&self, theirs: &theirs::GroupId, field: &str) {
+        self.assert_same(&theirs.0, field);
+    }
+}
+
 impl Same<theirs::TransactionalId> for &str {
     fn assert_same(&self, theirs: &theirs::TransactionalId, field: &str) {
         self.assert_same(&theirs.0, field);
+    }
+}
+
+impl Same<Bytes> for &[u8] {
+    fn assert_same(&self, theirs: &Bytes, field: &str) {
+        assert_eq!(*self, theirs, "{field}");
     }
 }
 
@@ -115,10 +127,18 @@ same_struct! {
         error_code, error_message null [0..], resource_type, resource_name,
     }
     describe_topic_partitions/describe_topic_partitions_response::Cursor<'_> { topic_name, partition_index }
+    consumer_group_heartbeat/consumer_group_heartbeat_response::TopicPartitions<'_> { topic_id, partitions }
 }
 
 /// Versions that the oracle lacks, since it follows an older Kafka: here nobody judges our bytes but we.
-const BEYOND: [(&str, i16); 2] = [("DescribeLogDirsRequest", 5), ("DescribeLogDirsResponse", 5)];
+const BEYOND: [(&str, i16); 6] = [
+    ("DescribeLogDirsRequest", 5),
+    ("DescribeLogDirsResponse", 5),
+    ("OffsetCommitRequest", 10),
+    ("OffsetFetchRequest", 10),
+    ("DeleteGroupsRequest", 3),
+    ("DeleteGroupsResponse", 3),
+];
 
 fn agrees<'a, Ours, Theirs>(bytes: &'a [u8], version: i16, seed: u64)
 where

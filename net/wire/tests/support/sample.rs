@@ -80,9 +80,15 @@ impl Sample for &'_ str {
     }
 }
 
+impl Sample for &'_ [u8] {
+    fn sample(source: &mut Source) -> Self {
+        &TEXT.as_bytes()[..source.length()]
+    }
+}
+
 impl Sample for Records<'_> {
     fn sample(source: &mut Source) -> Self {
-        if source.random.chance(1, 5) { Self::Null } else { Self::Bytes(&TEXT.as_bytes()[..source.length()]) }
+        if source.random.chance(1, 5) { Self::Null } else { Self::Bytes(Sample::sample(source)) }
     }
 }
 
@@ -99,12 +105,12 @@ impl<T: Sample> Sample for Array<'_, T> {
     }
 }
 
-/// Makes samples of the structs in `table.rs`.
-macro_rules! sample_struct {
-    ($($module:ident / $oracle:ident :: $name:ident $(<$life:lifetime>)? {
+/// Makes samples of a struct from its line in a table.
+macro_rules! sample_fields {
+    ($name:ty {
         $($field:ident $([$($versions:tt)+])? $(beyond [$($beyond:tt)+])? $(null [$($nullable:tt)+])?),* $(,)?
-    })*) => {$(
-        impl $crate::sample::Sample for wire::messages::$module::$name $(<$life>)? {
+    }) => {
+        impl $crate::sample::Sample for $name {
             fn sample(source: &mut $crate::sample::Source) -> Self {
                 let mut value = Self::default();
                 $(
@@ -120,5 +126,5 @@ macro_rules! sample_struct {
                 value
             }
         }
-    )*};
+    };
 }

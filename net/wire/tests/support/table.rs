@@ -278,10 +278,149 @@ macro_rules! every_struct {
             error_code, partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
             eligible_leader_replicas null [0..], last_known_elr null [0..], offline_replicas,
         }
+
+        join_group/join_group_request::JoinGroupRequest<'_> {
+            group_id, session_timeout_ms, rebalance_timeout_ms [1..], member_id, group_instance_id [5..] null [5..],
+            protocol_type, protocols, reason [8..] null [8..],
+        }
+        join_group/join_group_request::JoinGroupRequestProtocol<'_> { name, metadata }
+        join_group/join_group_response::JoinGroupResponse<'_> {
+            throttle_time_ms [2..], error_code, generation_id, protocol_type [7..] null [7..], protocol_name null [7..],
+            leader, skip_assignment [9..], member_id, members,
+        }
+        join_group/join_group_response::JoinGroupResponseMember<'_> {
+            member_id, group_instance_id [5..] null [5..], metadata,
+        }
+
+        sync_group/sync_group_request::SyncGroupRequest<'_> {
+            group_id, generation_id, member_id, group_instance_id [3..] null [3..], protocol_type [5..] null [5..],
+            protocol_name [5..] null [5..], assignments,
+        }
+        sync_group/sync_group_request::SyncGroupRequestAssignment<'_> { member_id, assignment }
+        sync_group/sync_group_response::SyncGroupResponse<'_> {
+            throttle_time_ms [1..], error_code, protocol_type [5..] null [5..], protocol_name [5..] null [5..],
+            assignment,
+        }
+
+        heartbeat/heartbeat_request::HeartbeatRequest<'_> {
+            group_id, generation_id, member_id, group_instance_id [3..] null [3..],
+        }
+        heartbeat/heartbeat_response::HeartbeatResponse { throttle_time_ms [1..], error_code }
+
+        leave_group/leave_group_request::LeaveGroupRequest<'_> { group_id, member_id [..=2], members [3..] }
+        leave_group/leave_group_request::MemberIdentity<'_> {
+            member_id, group_instance_id null [3..], reason [5..] null [5..],
+        }
+        leave_group/leave_group_response::LeaveGroupResponse<'_> { throttle_time_ms [1..], error_code, members [3..] }
+        leave_group/leave_group_response::MemberResponse<'_> { member_id, group_instance_id null [3..], error_code }
+
+        offset_commit/offset_commit_request::OffsetCommitRequest<'_> {
+            group_id, generation_id_or_member_epoch, member_id, group_instance_id [7..] null [7..],
+            retention_time_ms [..=4], topics,
+        }
+        offset_commit/offset_commit_request::OffsetCommitRequestTopic<'_> { name [..=9], topic_id [10..], partitions }
+        offset_commit/offset_commit_request::OffsetCommitRequestPartition<'_> {
+            partition_index, committed_offset, committed_leader_epoch [6..], committed_metadata null [0..],
+        }
+        offset_commit/offset_commit_response::OffsetCommitResponse<'_> { throttle_time_ms [3..], topics }
+        offset_commit/offset_commit_response::OffsetCommitResponseTopic<'_> { name [..=9], topic_id [10..], partitions }
+        offset_commit/offset_commit_response::OffsetCommitResponsePartition { partition_index, error_code }
+
+        offset_fetch/offset_fetch_request::OffsetFetchRequest<'_> {
+            group_id [..=7], topics [..=7] null [2..=7], groups [8..], require_stable [7..],
+        }
+        offset_fetch/offset_fetch_request::OffsetFetchRequestTopic<'_> { name, partition_indexes }
+        offset_fetch/offset_fetch_request::OffsetFetchRequestGroup<'_> {
+            group_id, member_id [9..] null [9..], member_epoch [9..], topics null [8..],
+        }
+        offset_fetch/offset_fetch_request::OffsetFetchRequestTopics<'_> {
+            name [..=9], topic_id [10..], partition_indexes,
+        }
+        offset_fetch/offset_fetch_response::OffsetFetchResponse<'_> {
+            throttle_time_ms [3..], topics [..=7], error_code [2..=7], groups [8..],
+        }
+        offset_fetch/offset_fetch_response::OffsetFetchResponseTopic<'_> { name, partitions }
+        offset_fetch/offset_fetch_response::OffsetFetchResponsePartition<'_> {
+            partition_index, committed_offset, committed_leader_epoch [5..], metadata null [0..], error_code,
+        }
+        offset_fetch/offset_fetch_response::OffsetFetchResponseGroup<'_> { group_id, topics, error_code }
+        offset_fetch/offset_fetch_response::OffsetFetchResponseTopics<'_> { name [..=9], topic_id [10..], partitions }
+        offset_fetch/offset_fetch_response::OffsetFetchResponsePartitions<'_> {
+            partition_index, committed_offset, committed_leader_epoch, metadata null [8..], error_code,
+        }
+
+        offset_delete/offset_delete_request::OffsetDeleteRequest<'_> { group_id, topics }
+        offset_delete/offset_delete_request::OffsetDeleteRequestTopic<'_> { name, partitions }
+        offset_delete/offset_delete_request::OffsetDeleteRequestPartition { partition_index }
+        offset_delete/offset_delete_response::OffsetDeleteResponse<'_> { error_code, throttle_time_ms, topics }
+        offset_delete/offset_delete_response::OffsetDeleteResponseTopic<'_> { name, partitions }
+        offset_delete/offset_delete_response::OffsetDeleteResponsePartition { partition_index, error_code }
+
+        describe_groups/describe_groups_request::DescribeGroupsRequest<'_> {
+            groups, include_authorized_operations [3..],
+        }
+        describe_groups/describe_groups_response::DescribeGroupsResponse<'_> { throttle_time_ms [1..], groups }
+        describe_groups/describe_groups_response::DescribedGroup<'_> {
+            error_code, error_message [6..] null [6..], group_id, group_state, protocol_type, protocol_data, members,
+            authorized_operations [3..],
+        }
+        describe_groups/describe_groups_response::DescribedGroupMember<'_> {
+            member_id, group_instance_id [4..] null [4..], client_id, client_host, member_metadata, member_assignment,
+        }
+
+        list_groups/list_groups_request::ListGroupsRequest<'_> { states_filter [4..], types_filter [5..] }
+        list_groups/list_groups_response::ListGroupsResponse<'_> { throttle_time_ms [1..], error_code, groups }
+        list_groups/list_groups_response::ListedGroup<'_> {
+            group_id, protocol_type, group_state [4..], group_type [5..],
+        }
+
+        delete_groups/delete_groups_request::DeleteGroupsRequest<'_> { groups_names }
+        delete_groups/delete_groups_response::DeleteGroupsResponse<'_> { throttle_time_ms, results }
+        delete_groups/delete_groups_response::DeletableGroupResult<'_> {
+            group_id, error_code, error_message beyond [3..] null [3..],
+        }
+
+        consumer_group_heartbeat/consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest<'_> {
+            group_id, member_id, member_epoch, instance_id null [0..], rack_id null [0..], rebalance_timeout_ms,
+            subscribed_topic_names null [0..], subscribed_topic_regex [1..] null [1..], server_assignor null [0..],
+            topic_partitions null [0..],
+        }
+        consumer_group_heartbeat/consumer_group_heartbeat_request::TopicPartitions<'_> { topic_id, partitions }
+        consumer_group_heartbeat/consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse<'_> {
+            throttle_time_ms, error_code, error_message null [0..], member_id null [0..], member_epoch,
+            heartbeat_interval_ms, assignment null [0..],
+        }
+        consumer_group_heartbeat/consumer_group_heartbeat_response::Assignment<'_> { topic_partitions }
+
+        consumer_group_describe/consumer_group_describe_request::ConsumerGroupDescribeRequest<'_> {
+            group_ids, include_authorized_operations,
+        }
+        consumer_group_describe/consumer_group_describe_response::ConsumerGroupDescribeResponse<'_> {
+            throttle_time_ms, groups,
+        }
+        consumer_group_describe/consumer_group_describe_response::DescribedGroup<'_> {
+            error_code, error_message null [0..], group_id, group_state, group_epoch, assignment_epoch, assignor_name,
+            members, authorized_operations,
+        }
+        consumer_group_describe/consumer_group_describe_response::Member<'_> {
+            member_id, instance_id null [0..], rack_id null [0..], member_epoch, client_id, client_host,
+            subscribed_topic_names, subscribed_topic_regex null [0..], assignment, target_assignment, member_type [1..],
+        }
+        consumer_group_describe/consumer_group_describe_response::Assignment<'_> { topic_partitions }
+        consumer_group_describe/consumer_group_describe_response::TopicPartitions<'_> {
+            topic_id, topic_name, partitions,
+        }
     }};
 }
 
-every_struct!(sample_struct);
+/// Makes samples of the structs in the table.
+macro_rules! sample_messages {
+    ($($module:ident / $oracle:ident :: $name:ident $(<$life:lifetime>)? { $($fields:tt)* })*) => {$(
+        sample_fields!(wire::messages::$module::$name $(<$life>)? { $($fields)* });
+    )*};
+}
+
+every_struct!(sample_messages);
 
 /// Calls a macro with the name of every message.
 macro_rules! every_message {
@@ -330,5 +469,29 @@ macro_rules! every_message {
         $use!(ListConfigResourcesResponse);
         $use!(DescribeTopicPartitionsRequest);
         $use!(DescribeTopicPartitionsResponse);
+        $use!(JoinGroupRequest);
+        $use!(JoinGroupResponse);
+        $use!(SyncGroupRequest);
+        $use!(SyncGroupResponse);
+        $use!(HeartbeatRequest);
+        $use!(HeartbeatResponse);
+        $use!(LeaveGroupRequest);
+        $use!(LeaveGroupResponse);
+        $use!(OffsetCommitRequest);
+        $use!(OffsetCommitResponse);
+        $use!(OffsetFetchRequest);
+        $use!(OffsetFetchResponse);
+        $use!(OffsetDeleteRequest);
+        $use!(OffsetDeleteResponse);
+        $use!(DescribeGroupsRequest);
+        $use!(DescribeGroupsResponse);
+        $use!(ListGroupsRequest);
+        $use!(ListGroupsResponse);
+        $use!(DeleteGroupsRequest);
+        $use!(DeleteGroupsResponse);
+        $use!(ConsumerGroupHeartbeatRequest);
+        $use!(ConsumerGroupHeartbeatResponse);
+        $use!(ConsumerGroupDescribeRequest);
+        $use!(ConsumerGroupDescribeResponse);
     };
 }
