@@ -29,6 +29,30 @@ pub fn put_option<'a, T: Nullable<'a>>(
     }
 }
 
+/// As [`put_option`] in a tagged field.
+pub fn put_tagged_option<'a, T: Nullable<'a>>(
+    value: &Option<T>,
+    encoder: &mut Encoder,
+    nullable: bool,
+) -> Result<(), EncodeError> {
+    match value {
+        Some(value) if nullable => value.put_tagged_present(encoder),
+        None if nullable => {
+            T::put_tagged_null(encoder);
+            Ok(())
+        }
+        _ => put_option(value, encoder, nullable),
+    }
+}
+
 pub fn take_option<'a, T: Nullable<'a>>(decoder: &mut Decoder<'a>, nullable: bool) -> Result<Option<T>, DecodeError> {
     if nullable { T::take_nullable(decoder) } else { <T as Wire<'a>>::take(decoder).map(Some) }
+}
+
+/// As [`take_option`] in a tagged field.
+pub fn take_tagged_option<'a, T: Nullable<'a>>(
+    decoder: &mut Decoder<'a>,
+    nullable: bool,
+) -> Result<Option<T>, DecodeError> {
+    if nullable { T::take_tagged_nullable(decoder) } else { take_option(decoder, nullable) }
 }

@@ -51,6 +51,21 @@ pub trait Nullable<'a>: Wire<'a> {
     }
 
     fn take_nullable(decoder: &mut Decoder<'a>) -> Result<Option<Self>, DecodeError>;
+
+    /// As [`Nullable::put_null`] in a tagged field, where a struct says otherwise than elsewhere that it is null.
+    fn put_tagged_null(encoder: &mut Encoder) {
+        Self::put_null(encoder);
+    }
+
+    /// As [`Nullable::put_present`] in a tagged field.
+    fn put_tagged_present(&self, encoder: &mut Encoder) -> Result<(), EncodeError> {
+        self.put_present(encoder)
+    }
+
+    /// As [`Nullable::take_nullable`] in a tagged field.
+    fn take_tagged_nullable(decoder: &mut Decoder<'a>) -> Result<Option<Self>, DecodeError> {
+        Self::take_nullable(decoder)
+    }
 }
 
 /// Numbers of a fixed size, alone or under the name of an id.

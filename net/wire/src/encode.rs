@@ -53,6 +53,12 @@ impl Encoder {
         &self.bytes
     }
 
+    /// The bytes of what holds no records.
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        assert!(self.externals.is_empty(), "records have places in frames alone");
+        self.bytes
+    }
+
     pub(crate) fn into_parts(self) -> (Vec<u8>, Vec<External>, usize) {
         (self.bytes, self.externals, self.external_bytes)
     }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::ApiKey;
-
 /// Bytes that are not the message they should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DecodeError {
@@ -40,9 +38,9 @@ pub enum DecodeFault {
     TrailingBytes(usize),
     /// An API key that Kafka does not have.
     UnknownApiKey(i16),
-    /// A version that this crate has no definition for.
+    /// A version that this crate has no definition for; `name` is the message's or the struct's.
     UnsupportedVersion {
-        key: ApiKey,
+        name: &'static str,
         version: i16,
     },
 }
@@ -77,7 +75,7 @@ impl fmt::Display for DecodeFault {
             Self::VarintTooLong => f.write_str("a variable-length number of more than 32 bits"),
             Self::TrailingBytes(bytes) => write!(f, "{bytes} bytes left over"),
             Self::UnknownApiKey(key) => write!(f, "unknown API key {key}"),
-            Self::UnsupportedVersion { key, version } => write!(f, "{key} has no version {version} here"),
+            Self::UnsupportedVersion { name, version } => write!(f, "{name} has no version {version} here"),
         }
     }
 }
@@ -101,8 +99,8 @@ pub enum EncodeFault {
     Null,
     /// More bytes or elements than the format can count.
     TooLong(usize),
-    /// A version that this crate has no definition for.
-    UnsupportedVersion { key: ApiKey, version: i16 },
+    /// A version that this crate has no definition for; `name` is the message's or the struct's.
+    UnsupportedVersion { name: &'static str, version: i16 },
 }
 
 impl EncodeError {
@@ -132,7 +130,7 @@ impl fmt::Display for EncodeError {
             EncodeFault::Absent { version } => write!(f, "version {version} has no such field, and it is set"),
             EncodeFault::Null => f.write_str("null, which this version does not allow"),
             EncodeFault::TooLong(length) => write!(f, "length {length} is above the format's limit"),
-            EncodeFault::UnsupportedVersion { key, version } => write!(f, "{key} has no version {version} here"),
+            EncodeFault::UnsupportedVersion { name, version } => write!(f, "{name} has no version {version} here"),
         }
     }
 }

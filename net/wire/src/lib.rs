@@ -50,6 +50,7 @@ mod header;
 mod message;
 pub mod messages;
 mod records;
+mod versioned;
 
 pub use api_key::ApiKey;
 pub use array::{Array, Iter};
@@ -62,4 +63,5 @@ pub use frame::{Frame, FrameError, LENGTH_BYTES, Part, encode_request, encode_re
 pub use header::{RequestHeader, ResponseHeader};
 pub use message::{Message, Request, Role};
 pub use records::Records;
+pub use versioned::Versioned;
 pub use wire_derive::Wire;

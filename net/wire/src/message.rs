@@ -26,7 +26,7 @@ pub trait Message<'a>: Wire<'a> {
     /// A version outside `VERSIONS`, or a value that the version cannot carry.
     fn encode(&self, version: i16, encoder: &mut Encoder) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(&version) {
-            return Err(EncodeError::new(EncodeFault::UnsupportedVersion { key: Self::KEY, version }));
+            return Err(EncodeError::new(EncodeFault::UnsupportedVersion { name: Self::NAME, version }));
         }
         encoder.set_version(version, Self::KEY.is_flexible(version));
         self.put(encoder)
@@ -38,7 +38,7 @@ pub trait Message<'a>: Wire<'a> {
     /// A version outside `VERSIONS`, or bytes that are not this message.
     fn decode(decoder: &mut Decoder<'a>, version: i16) -> Result<Self, DecodeError> {
         if !Self::VERSIONS.contains(&version) {
-            return Err(decoder.fail(DecodeFault::UnsupportedVersion { key: Self::KEY, version }));
+            return Err(decoder.fail(DecodeFault::UnsupportedVersion { name: Self::NAME, version }));
         }
         decoder.set_version(version, Self::KEY.is_flexible(version));
         Self::take(decoder)

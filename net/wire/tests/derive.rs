@@ -1,6 +1,6 @@
 //! What the attributes of `#[derive(Wire)]` mean, on structs made for it.
 
-use wire::{Array, DecodeError, DecodeFault, Decoder, EncodeError, EncodeFault, Encoder, Wire};
+use wire::{Array, DecodeError, DecodeFault, Decoder, EncodeError, EncodeFault, Encoder, Versioned, Wire};
 
 #[derive(Clone, PartialEq, Debug, Wire)]
 struct Outer<'a> {
@@ -148,6 +148,40 @@ struct Kinds<'a> {
     numbers: Option<Array<'a, i64>>,
 }
 
+#[derive(Clone, PartialEq, Debug, Wire)]
+struct Perhaps<'a> {
+    #[wire(nullable = "1+", tag = 0, default = Some(Inner::default()))]
+    inner: Option<Inner>,
+    #[wire(nullable = "1+", tag = 1)]
+    list: Option<Array<'a, i8>>,
+}
+
+#[test]
+fn a_tagged_struct_says_otherwise_than_one_in_the_body_that_it_is_null() {
+    let inner = |value| Some(Inner { value });
+    let table: [(Perhaps<'_>, i16, &[u8]); 5] = [
+        (Perhaps::default(), 1, b"\x00"),
+        (Perhaps { inner: None, list: None }, 1, b"\x01\x00\x01\x00"),
+        (Perhaps { inner: inner(9), list: None }, 1, b"\x01\x00\x03\x01\x09\x00"),
+        (Perhaps { inner: inner(7), list: Some(Array::Items(&[4])) }, 1, b"\x01\x01\x02\x02\x04"),
+        // Where it cannot be null nothing says that it is not.
+        (Perhaps { inner: inner(9), list: None }, 0, b"\x01\x00\x02\x09\x00"),
+    ];
+    for (value, version, bytes) in table {
+        let mut encoder = Encoder::new();
+        encoder.set_version(version, true);
+        value.put(&mut encoder).unwrap();
+        assert_eq!(encoder.bytes(), bytes, "{value:?}");
+        let mut decoder = Decoder::new(bytes);
+        decoder.set_version(version, true);
+        assert_eq!(Perhaps::take(&mut decoder), Ok(value));
+    }
+    let mut encoder = Encoder::new();
+    encoder.set_version(0, true);
+    let null = Perhaps { inner: None, list: None }.put(&mut encoder);
+    assert_eq!(null, Err(EncodeError { field: "Perhaps.inner", fault: EncodeFault::Null }));
+}
+
 #[test]
 fn each_kind_of_value_has_its_bytes() {
     let value = Kinds { truth: true, port: 65_535, quota: 1.5, bytes: b"ab", perhaps: None, numbers: None };
@@ -166,4 +200,32 @@ fn each_kind_of_value_has_its_bytes() {
         decoder.set_version(0, flexible);
         assert_eq!(Kinds::take(&mut decoder).as_ref(), Ok(value));
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Wire)]
+#[wire(versioned, versions = "1-3", flexible = "3+")]
+struct Dated<'a> {
+    name: &'a str,
+    #[wire(versions = "2+", ignorable)]
+    age: i8,
+}
+
+#[test]
+fn a_versioned_struct_has_its_version_in_front() {
+    let table: [(i16, &[u8]); 3] = [(1, b"\0\x01\0\x01n"), (2, b"\0\x02\0\x01n\x07"), (3, b"\0\x03\x02n\x07\0")];
+    for (version, bytes) in table {
+        let age = if version < 2 { 0 } else { 7 };
+        assert_eq!(Dated { name: "n", age: 7 }.to_bytes(version).as_deref(), Ok(bytes));
+        assert_eq!(Dated::from_bytes(bytes), Ok(Dated { name: "n", age }));
+    }
+    assert_eq!((Dated::NAME, Dated::VERSIONS), ("Dated", 1..=3));
+    for version in [0, 4] {
+        let fault = EncodeFault::UnsupportedVersion { name: "Dated", version };
+        assert_eq!(Dated::default().to_bytes(version), Err(EncodeError { field: "", fault }));
+        let bytes = version.to_be_bytes();
+        let fault = DecodeFault::UnsupportedVersion { name: "Dated", version };
+        assert_eq!(Dated::from_bytes(&bytes), Err(DecodeError { position: 2, field: "", fault }));
+    }
+    let truncated = DecodeFault::Truncated { needed: 2, left: 1 };
+    assert_eq!(Dated::from_bytes(b"\0"), Err(DecodeError { position: 0, field: "Dated", fault: truncated }));
 }

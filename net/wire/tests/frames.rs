@@ -169,7 +169,7 @@ fn a_header_of_a_version_from_the_future_can_be_read() {
     let header = RequestHeader::decode(&mut decoder).unwrap();
     assert_eq!((header.api_version, header.client_id, decoder.rest()), (99, None, b"whatever".as_slice()));
     let error = ApiVersionsRequest::decode_exact(decoder, 99).unwrap_err();
-    assert_eq!(error.fault, DecodeFault::UnsupportedVersion { key: ApiKey::ApiVersions, version: 99 });
+    assert_eq!(error.fault, DecodeFault::UnsupportedVersion { name: "ApiVersionsRequest", version: 99 });
     assert_eq!(
         RequestHeader::decode(&mut Decoder::new(b"\x00\x04\x00\x00")).unwrap_err().fault,
         DecodeFault::UnknownApiKey(4)

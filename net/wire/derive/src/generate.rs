@@ -5,14 +5,26 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Ident, Lifetime};
 
-use crate::shape::{FieldShape, MessageShape, Shape};
+use crate::shape::{FieldShape, MessageShape, Shape, VersionedShape, Whole};
 use crate::versions::Versions;
 
 pub fn all(shape: &Shape) -> TokenStream {
     let default = default_impl(shape);
     let wire = wire_impl(shape);
-    let message = shape.message.as_ref().map(|message| message_impl(shape, message));
-    quote!(#default #wire #message)
+    let whole = shape.whole.as_ref().map(|whole| {
+        let whole = match whole {
+            Whole::Message(message) => message_impl(shape, message),
+            Whole::Versioned(versioned) => versioned_impl(shape, versioned),
+        };
+        let name = &shape.name;
+        quote! {
+            #whole
+
+            // Decoding recurses by the nesting of the types and by nothing else, so this bounds the stack.
+            const _: () = assert!(<#name as ::wire::Wire<'static>>::DEPTH <= ::wire::DEPTH_MAX);
+        }
+    });
+    quote!(#default #wire #whole)
 }
 
 /// The type with its lifetime, and the lifetime of the frame in the impls.
@@ -106,8 +118,36 @@ fn wire_impl(shape: &Shape) -> TokenStream {
                 }
                 <Self as ::wire::Wire<#lifetime>>::take(decoder).map(::core::option::Option::Some)
             }
+
+            fn put_tagged_null(encoder: &mut ::wire::Encoder) {
+                encoder.put_uvarint(0);
+            }
+
+            fn put_tagged_present(
+                &self,
+                encoder: &mut ::wire::Encoder,
+            ) -> ::core::result::Result<(), ::wire::EncodeError> {
+                encoder.put_uvarint(1);
+                self.put(encoder)
+            }
+
+            fn take_tagged_nullable(
+                decoder: &mut ::wire::Decoder<#lifetime>,
+            ) -> ::core::result::Result<::core::option::Option<Self>, ::wire::DecodeError> {
+                if decoder.take_uvarint()? == 0 {
+                    return ::core::result::Result::Ok(::core::option::Option::None);
+                }
+                <Self as ::wire::Wire<#lifetime>>::take(decoder).map(::core::option::Option::Some)
+            }
         }
     }
+}
+
+/// Where the value of a field stands.
+#[derive(Clone, Copy)]
+enum Place {
+    Body,
+    Tagged,
 }
 
 fn put_body(shape: &Shape) -> TokenStream {
@@ -119,7 +159,7 @@ fn put_body(shape: &Shape) -> TokenStream {
         quote!(#condition && ::wire::derived::differs(&self.#ident, &#default))
     });
     let writes = tagged.iter().zip(&present).map(|((field, tagged), present)| {
-        let (path, tag, put) = (path_of(shape, field), tagged.tag, put_value(field));
+        let (path, tag, put) = (path_of(shape, field), tagged.tag, put_value(field, Place::Tagged));
         quote! {
             if #present {
                 encoder.put_tagged(#tag, |encoder| #put).map_err(|error| error.in_field(#path))?;
@@ -140,13 +180,16 @@ fn put_body(shape: &Shape) -> TokenStream {
 }
 
 /// Writes the value itself, as an expression of type `Result<(), EncodeError>`.
-fn put_value(field: &FieldShape) -> TokenStream {
+fn put_value(field: &FieldShape, place: Place) -> TokenStream {
     let ident = &field.ident;
     match field.nullable {
         None => quote!(::wire::Wire::put(&self.#ident, encoder)),
         Some(nullable) => {
             let nullable = nullable.condition();
-            quote!(::wire::derived::put_option(&self.#ident, encoder, #nullable))
+            match place {
+                Place::Body => quote!(::wire::derived::put_option(&self.#ident, encoder, #nullable)),
+                Place::Tagged => quote!(::wire::derived::put_tagged_option(&self.#ident, encoder, #nullable)),
+            }
         }
     }
 }
@@ -155,7 +198,7 @@ fn put_field(shape: &Shape, field: &FieldShape) -> TokenStream {
     let path = path_of(shape, field);
     let ident = &field.ident;
     let write = in_body(field).map(|condition| {
-        let put = put_value(field);
+        let put = put_value(field, Place::Body);
         quote!(if #condition { #put.map_err(|error| error.in_field(#path))?; })
     });
     let refuse = (!field.ignorable && field.versions != Versions::ALL).then(|| {
@@ -170,13 +213,16 @@ fn put_field(shape: &Shape, field: &FieldShape) -> TokenStream {
 }
 
 /// Reads the value from `decoder`, as an expression of type `Result<FieldType, DecodeError>`.
-fn take_value(field: &FieldShape, decoder: &TokenStream, lifetime: &Lifetime) -> TokenStream {
+fn take_value(field: &FieldShape, place: Place, decoder: &TokenStream, lifetime: &Lifetime) -> TokenStream {
     let ty = &field.ty;
     match field.nullable {
         None => quote!(<#ty as ::wire::Wire<#lifetime>>::take(#decoder)),
         Some(nullable) => {
             let nullable = nullable.condition();
-            quote!(::wire::derived::take_option(#decoder, #nullable))
+            match place {
+                Place::Body => quote!(::wire::derived::take_option(#decoder, #nullable)),
+                Place::Tagged => quote!(::wire::derived::take_tagged_option(#decoder, #nullable)),
+            }
         }
     }
 }
@@ -189,7 +235,7 @@ fn take_body(shape: &Shape) -> TokenStream {
         let value = in_body(field).map_or_else(
             || default.clone(),
             |condition| {
-                let take = take_value(field, &quote!(decoder), &lifetime);
+                let take = take_value(field, Place::Body, &quote!(decoder), &lifetime);
                 quote!(if #condition { #take.map_err(|error| error.in_field(#path))? } else { #default })
             },
         );
@@ -198,7 +244,7 @@ fn take_body(shape: &Shape) -> TokenStream {
     let tags = shape.tagged().into_iter().map(|(field, tagged)| {
         let (ident, tag, path) = (&field.ident, tagged.tag, path_of(shape, field));
         let condition = tagged.versions.condition();
-        let take = take_value(field, &quote!(&mut body), &lifetime);
+        let take = take_value(field, Place::Tagged, &quote!(&mut body), &lifetime);
         quote! {
             #tag if #condition => {
                 #ident = #take.and_then(|value| body.finish().map(|()| value)).map_err(|error| error.in_field(#path))?;
@@ -247,9 +293,25 @@ fn message_impl(shape: &Shape, message: &MessageShape) -> TokenStream {
             const VERSIONS: ::core::ops::RangeInclusive<i16> = #first..=#last;
         }
 
-        // Decoding recurses by the nesting of the types and by nothing else, so this bounds the stack.
-        const _: () = assert!(<#name as ::wire::Wire<'static>>::DEPTH <= ::wire::DEPTH_MAX);
-
         #request
+    }
+}
+
+fn versioned_impl(shape: &Shape, versioned: &VersionedShape) -> TokenStream {
+    let (ty, lifetime) = names(shape);
+    let text = shape.name.to_string();
+    let Versions { first, last } = versioned.versions;
+    let flexible = versioned.flexible.map_or_else(|| quote!(false), Versions::condition);
+    quote! {
+        #[automatically_derived]
+        impl<#lifetime> ::wire::Versioned<#lifetime> for #ty {
+            const NAME: &'static str = #text;
+            const VERSIONS: ::core::ops::RangeInclusive<i16> = #first..=#last;
+
+            fn is_flexible(version: i16) -> bool {
+                let _ = version;
+                #flexible
+            }
+        }
     }
 }

@@ -10,16 +10,18 @@
 //! #[wire(ignorable)]                   dropped silently where the version lacks it, in place of an error
 //! ```
 //!
-//! The outermost struct also says which message it is:
+//! The outermost struct also says which message it is, or that it has its version in front in place of a header:
 //!
 //! ```text
 //! #[wire(request = Produce, versions = "3-13", reply = ProduceResponse<'r>)]
 //! #[wire(response = Produce, versions = "3-13")]
+//! #[wire(versioned, versions = "0-4", flexible = "4+")]
 //! ```
 //!
-//! The derive writes `Default`, `wire::Wire`, `wire::Nullable` and, for a message, `wire::Message` and `wire::Request`.
-//! Fields are written in the order of the struct, which is therefore the order of Kafka's definition. Which versions are
-//! flexible is not said here: it is a property of the API key (`wire::ApiKey::flexible_from`).
+//! The derive writes `Default`, `wire::Wire`, `wire::Nullable` and, for a message, `wire::Message` and `wire::Request`, or
+//! else `wire::Versioned`. Fields are written in the order of the struct, which is therefore the order of Kafka's
+//! definition. Which versions of a message are flexible is not said here: it is a property of the API key
+//! (`wire::ApiKey::flexible_from`).
 
 mod generate;
 mod shape;

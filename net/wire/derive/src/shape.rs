@@ -12,8 +12,16 @@ pub struct Shape {
     pub name: Ident,
     /// The struct's lifetime, where it borrows from the frame.
     pub lifetime: Option<Lifetime>,
-    pub message: Option<MessageShape>,
+    /// What the struct is the outermost one of; `None` where it only ever stands inside another.
+    pub whole: Option<Whole>,
     pub fields: Vec<FieldShape>,
+}
+
+/// Something that is read and written by itself.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, while its struct compiles")]
+pub enum Whole {
+    Message(MessageShape),
+    Versioned(VersionedShape),
 }
 
 /// The outermost struct of a request or a response.
@@ -22,6 +30,13 @@ pub struct MessageShape {
     pub versions: Versions,
     /// The type of the reply, named with the lifetime `'r`, where this is a request.
     pub reply: Option<Type>,
+}
+
+/// The outermost struct of what has its version in front in place of a header.
+pub struct VersionedShape {
+    pub versions: Versions,
+    /// The versions with compact lengths and tagged fields, where there are any.
+    pub flexible: Option<Versions>,
 }
 
 pub struct FieldShape {
@@ -59,10 +74,10 @@ impl Shape {
                 "a struct of the protocol has at most one parameter, the frame's lifetime",
             ));
         }
-        let message = MessageShape::parse(&input.attrs, span)?;
+        let whole = Whole::parse(&input.attrs, span)?;
         let fields = named.named.into_iter().map(FieldShape::parse).collect::<syn::Result<Vec<_>>>()?;
         check_tags(&fields)?;
-        Ok(Self { name: input.ident, lifetime, message, fields })
+        Ok(Self { name: input.ident, lifetime, whole, fields })
     }
 
     /// The fields of which some versions carry a tag, in the order of their tags.
@@ -89,10 +104,11 @@ fn check_tags(fields: &[FieldShape]) -> syn::Result<()> {
     Ok(())
 }
 
-impl MessageShape {
-    /// `None` for a struct inside a message, which has no `#[wire(...)]` of its own.
+impl Whole {
+    /// `None` for a struct that has no `#[wire(...)]` of its own.
     fn parse(attributes: &[syn::Attribute], span: Span) -> syn::Result<Option<Self>> {
         let (mut request, mut response, mut reply, mut versions) = (None, None, None, None);
+        let (mut versioned, mut flexible) = (false, None);
         let mut found = false;
         each_setting(attributes, |setting| {
             found = true;
@@ -102,21 +118,33 @@ impl MessageShape {
                 response = Some(setting.value()?.parse::<Ident>()?);
             } else if setting.path.is_ident("reply") {
                 reply = Some(setting.value()?.parse::<Type>()?);
+            } else if setting.path.is_ident("versioned") {
+                versioned = true;
             } else if setting.path.is_ident("versions") {
                 versions = Some(Versions::parse(&setting.value()?.parse()?)?);
+            } else if setting.path.is_ident("flexible") {
+                flexible = Some(Versions::parse(&setting.value()?.parse()?)?);
             } else {
-                return Err(setting.error("a message has: request or response, versions, reply"));
+                return Err(setting.error("a struct has: request or response or versioned, versions, reply, flexible"));
             }
             Ok(())
         })?;
         if !found {
             return Ok(None);
         }
-        let versions = versions.ok_or_else(|| syn::Error::new(span, "a message names its versions"))?;
-        match (request, response, reply) {
-            (Some(key), None, Some(reply)) => Ok(Some(Self { key, versions, reply: Some(reply) })),
-            (None, Some(key), None) => Ok(Some(Self { key, versions, reply: None })),
-            _ => Err(syn::Error::new(span, "a message is `request = Key, reply = Type` or `response = Key`")),
+        let versions = versions.ok_or_else(|| syn::Error::new(span, "what stands by itself names its versions"))?;
+        match (request, response, reply, versioned, flexible) {
+            (Some(key), None, Some(reply), false, None) => {
+                Ok(Some(Self::Message(MessageShape { key, versions, reply: Some(reply) })))
+            }
+            (None, Some(key), None, false, None) => {
+                Ok(Some(Self::Message(MessageShape { key, versions, reply: None })))
+            }
+            (None, None, None, true, flexible) => Ok(Some(Self::Versioned(VersionedShape { versions, flexible }))),
+            _ => Err(syn::Error::new(
+                span,
+                "a struct is `request = Key, reply = Type`, or `response = Key`, or `versioned` and perhaps `flexible`",
+            )),
         }
     }
 }
