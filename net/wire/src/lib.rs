@@ -1,4 +1,5 @@
-//! The Kafka wire protocol: messages, their versions, headers, frames and error codes.
+//! The Kafka wire protocol: messages, their versions, headers, frames and error codes; and the formats with a version of
+//! their own that stand in the log or inside messages ([`group_records`], [`consumer_protocol`]).
 //!
 //! Pure: bytes in, values out, and back. No socket, no clock, no shard; every shard uses it, none owns it.
 //!
@@ -38,6 +39,7 @@ extern crate self as wire;
 
 mod api_key;
 mod array;
+pub mod consumer_protocol;
 mod decode;
 #[doc(hidden)]
 pub mod derived;
@@ -46,6 +48,7 @@ mod encode;
 mod error;
 mod error_code;
 mod frame;
+pub mod group_records;
 mod header;
 mod message;
 pub mod messages;

@@ -8,13 +8,18 @@ mod sample;
 #[macro_use]
 #[path = "../support/table.rs"]
 mod table;
+#[macro_use]
+#[path = "../support/versioned_table.rs"]
+mod versioned_table;
 mod bodies;
 #[path = "../../../../fuzz/src/memory.rs"]
 mod memory;
+mod versioned;
 
 use base::Random;
 use sample::{Sample, Source};
-use wire::{Decoder, Encoder, LENGTH_BYTES, Message, Role, encode_response};
+use wire::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
+use wire::{Decoder, Encoder, LENGTH_BYTES, Message, Role, Versioned, encode_response};
 
 /// Samples per message and version, and mutations of each.
 const SAMPLES: u64 = 6;
@@ -118,6 +123,16 @@ fn survive_mutations() {
     assert!(still_read > 1_000 && refused > 1_000, "{still_read} read, {refused} refused");
 }
 
+/// The bytes with the largest count of either kind at a place.
+fn with_huge_count(valid: &[u8], at: usize) -> [Vec<u8>; 2] {
+    [[0x7f, 0xff, 0xff, 0xff, 0xff], [0xff, 0xff, 0xff, 0xff, 0x0f]].map(|huge| {
+        let mut input = valid.to_vec();
+        let length = huge.len().min(input.len() - at);
+        input[at..at + length].copy_from_slice(&huge[..length]);
+        input
+    })
+}
+
 /// Every place of a frame in turn claims to be the largest count of either kind.
 fn survive_huge_counts() {
     macro_rules! check {
@@ -126,10 +141,7 @@ fn survive_huge_counts() {
             for version in <wire::messages::$name as Message>::VERSIONS {
                 let valid = input_of::<wire::messages::$name>(version, 1);
                 for at in 0..valid.len().min(400) {
-                    for huge in [[0x7f, 0xff, 0xff, 0xff, 0xff], [0xff, 0xff, 0xff, 0xff, 0x0f]] {
-                        let mut input = valid.clone();
-                        let length = huge.len().min(input.len() - at);
-                        input[at..at + length].copy_from_slice(&huge[..length]);
+                    for input in with_huge_count(&valid, at) {
                         run(role, &input);
                     }
                 }
@@ -139,9 +151,62 @@ fn survive_huge_counts() {
     every_message!(check);
 }
 
+/// What the body of the fuzz target for records reads.
+fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    [&u16::try_from(key.len()).unwrap().to_be_bytes(), key, value].concat()
+}
+
+type Body = fn(&[u8]) -> bool;
+
+/// The bodies for what has its version in front, each with valid inputs of every kind and version.
+fn versioned_inputs() -> Vec<(Body, Vec<u8>)> {
+    let mut inputs: Vec<(Body, Vec<u8>)> = Vec::new();
+    for seed in 0..SAMPLES {
+        macro_rules! records {
+            ($kind:ident, $key:ident, $value:ident) => {
+                let fields = (seed..).map(|seed| wire::group_records::$key::sample(&mut Source::new(0, seed)));
+                let mut keys = fields.map(|fields| wire::group_records::Key::$kind(fields).to_bytes().unwrap());
+                let key = keys.find(|key| key.len() < 1_000).expect("a sample is short sooner or later");
+                for version in wire::group_records::$value::VERSIONS {
+                    let value = wire::group_records::$value::sample(&mut Source::new(version, seed));
+                    inputs.push((versioned::group_record, record(&key, &value.to_bytes(version).unwrap())));
+                }
+            };
+        }
+        every_record!(records);
+        for version in ConsumerProtocolSubscription::VERSIONS {
+            let value = ConsumerProtocolSubscription::sample(&mut Source::new(version, seed));
+            inputs.push((versioned::subscription, value.to_bytes(version).unwrap()));
+            let value = ConsumerProtocolAssignment::sample(&mut Source::new(version, seed));
+            inputs.push((versioned::assignment, value.to_bytes(version).unwrap()));
+        }
+    }
+    inputs
+}
+
+fn versioned_structs_survive() {
+    let mut random = Random::new(0x6f66_6673);
+    let (mut still_read, mut refused) = (0, 0);
+    for (body, valid) in versioned_inputs() {
+        assert!(memory::bounded(&valid, body));
+        for _ in 0..MUTATIONS {
+            let mut input = valid.clone();
+            mutate(&mut input, &mut random);
+            *if memory::bounded(&input, body) { &mut still_read } else { &mut refused } += 1;
+        }
+        for at in 0..valid.len().min(400) {
+            for input in with_huge_count(&valid, at) {
+                memory::bounded(&input, body);
+            }
+        }
+    }
+    assert!(still_read > 1_000 && refused > 1_000, "{still_read} read, {refused} refused");
+}
+
 #[test]
 fn hostile_bytes_cost_neither_a_panic_nor_memory() {
     read_without_memory();
     survive_huge_counts();
     survive_mutations();
+    versioned_structs_survive();
 }
