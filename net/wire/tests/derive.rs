@@ -1,6 +1,6 @@
 //! What the attributes of `#[derive(Wire)]` mean, on structs made for it.
 
-use wire::{Array, DecodeError, DecodeFault, Decoder, EncodeError, EncodeFault, Encoder, Wire};
+use wire::{Array, DecodeError, DecodeFault, Decoder, EncodeError, EncodeFault, Encoder, Versioned, Wire};
 
 #[derive(Clone, PartialEq, Debug, Wire)]
 struct Outer<'a> {
@@ -200,4 +200,32 @@ fn each_kind_of_value_has_its_bytes() {
         decoder.set_version(0, flexible);
         assert_eq!(Kinds::take(&mut decoder).as_ref(), Ok(value));
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Wire)]
+#[wire(versioned, versions = "1-3", flexible = "3+")]
+struct Dated<'a> {
+    name: &'a str,
+    #[wire(versions = "2+", ignorable)]
+    age: i8,
+}
+
+#[test]
+fn a_versioned_struct_has_its_version_in_front() {
+    let table: [(i16, &[u8]); 3] = [(1, b"\0\x01\0\x01n"), (2, b"\0\x02\0\x01n\x07"), (3, b"\0\x03\x02n\x07\0")];
+    for (version, bytes) in table {
+        let age = if version < 2 { 0 } else { 7 };
+        assert_eq!(Dated { name: "n", age: 7 }.to_bytes(version).as_deref(), Ok(bytes));
+        assert_eq!(Dated::from_bytes(bytes), Ok(Dated { name: "n", age }));
+    }
+    assert_eq!((Dated::NAME, Dated::VERSIONS), ("Dated", 1..=3));
+    for version in [0, 4] {
+        let fault = EncodeFault::UnsupportedVersion { name: "Dated", version };
+        assert_eq!(Dated::default().to_bytes(version), Err(EncodeError { field: "", fault }));
+        let bytes = version.to_be_bytes();
+        let fault = DecodeFault::UnsupportedVersion { name: "Dated", version };
+        assert_eq!(Dated::from_bytes(&bytes), Err(DecodeError { position: 2, field: "", fault }));
+    }
+    let truncated = DecodeFault::Truncated { needed: 2, left: 1 };
+    assert_eq!(Dated::from_bytes(b"\0"), Err(DecodeError { position: 0, field: "Dated", fault: truncated }));
 }
