@@ -122,6 +122,11 @@ pub fn start(node: &Rc<Node>, index: PartitionIndex, partition: Rc<Partition>) {
         term: Cell::new(0),
         bytes: Cell::new(0),
     });
+    let log = &coordinator.partition.log;
+    if log.start_offset() == log.end_offset() {
+        // Nothing to read: whoever was told of the coordinator finds it ready.
+        coordinator.begin_term(node, GroupTable::new(GroupConfig::of(&node.config)));
+    }
     node.coordinators.running.borrow_mut().insert(index, coordinator.clone());
     let spawn = |task: std::pin::Pin<Box<dyn Future<Output = ()>>>| {
         node.shard.spawn_detached(Class::Normal, node.accounts.control.clone(), task);
@@ -133,7 +138,8 @@ pub fn start(node: &Rc<Node>, index: PartitionIndex, partition: Rc<Partition>) {
 /// One term after another, until it is stopped.
 async fn run(node: Rc<Node>, coordinator: Rc<Coordinator>) {
     while !coordinator.stopped.get() {
-        if coordinator.load(&node).await {
+        let is_ready = coordinator.table.borrow().is_some();
+        if is_ready || coordinator.load(&node).await {
             coordinator.serve(&node).await;
         }
         if !coordinator.stopped.get() {
@@ -331,11 +337,15 @@ impl Coordinator {
         if self.stopped.get() {
             return false;
         }
+        self.begin_term(node, table);
+        true
+    }
+
+    fn begin_term(&self, node: &Node, mut table: GroupTable) {
         table.resume(moment(node));
         *self.table.borrow_mut() = Some(table);
         self.weigh(node);
         self.term.set(self.term.get() + 1);
-        true
     }
 
     /// Members have changed and the log does not know: all is read again, and who waits asks again.

@@ -133,6 +133,8 @@ pub struct Commit {
     pub offsets: Vec<OffsetToCommit>,
     /// Asked for by the client for all of them (versions 2 to 4); milliseconds.
     pub retention_ms: Option<i64>,
+    /// What a member of a group that is not there is told.
+    pub no_group: ErrorCode,
 }
 
 /// An offset that a group has committed.

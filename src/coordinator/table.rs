@@ -166,11 +166,11 @@ impl GroupTable {
     }
 
     fn commit(&mut self, commit: Commit, now: Moment, effects: &mut Effects) -> Vec<ErrorCode> {
-        let Commit { group: name, speaker, offsets, retention_ms } = commit;
+        let Commit { group: name, speaker, offsets, retention_ms, no_group } = commit;
         let admitted = match self.groups.get_mut(&name) {
             Some(group) => group.classic.admit_commit(&speaker, now, effects),
             None if speaker.generation < 0 => Ok(()),
-            None => Err(ErrorCode::IllegalGeneration),
+            None => Err(no_group),
         };
         if let Err(error) = admitted {
             return vec![error; offsets.len()];

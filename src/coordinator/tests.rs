@@ -167,7 +167,8 @@ fn commit(member_id: &str, generation: i32, offset: i64) -> GroupRequest {
         metadata: "here".into(),
     };
     let speaker = speaker(member_id, generation);
-    GroupRequest::Commit(Commit { group: GROUP.into(), speaker, offsets: vec![offset], retention_ms: None })
+    let (offsets, no_group) = (vec![offset], ErrorCode::IllegalGeneration);
+    GroupRequest::Commit(Commit { group: GROUP.into(), speaker, offsets, retention_ms: None, no_group })
 }
 
 fn leave(member_id: &str) -> GroupRequest {

@@ -28,6 +28,8 @@ const KEYS: &[&[&str]] = &[
     &["broker_id"],
     &["producer_id"],
     &["log_dir"],
+    &["group_id"],
+    &["member_id"],
 ];
 
 /// Arrays whose order is part of the answer.

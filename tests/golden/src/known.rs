@@ -14,6 +14,9 @@ const RECORDS_AGE_MS: i64 = 3_600_000;
 /// The script's timestamps count from its base by less than this.
 const RECORDS_SPAN_MS: i64 = 1_000_000;
 
+/// What the id begins with that a broker gives to a member of the script's.
+const CLIENT_MEMBER: &str = "golden-";
+
 /// How the values of a field are shown.
 #[derive(Clone, Copy)]
 enum Rule {
@@ -26,6 +29,8 @@ enum Rule {
     /// Random, or different on every machine: only whether there is one.
     AnyPositive,
     AnyText,
+    /// A member that the run was given the id of, or another that begins as those do.
+    Member,
     Port,
     /// Words for people: long numbers in them are times and sizes of the run.
     Message,
@@ -39,9 +44,11 @@ const RULES: &[(&str, Rule)] = &[
     ("error_message", Rule::Message),
     ("finalized_features_epoch", Rule::AnyPositive),
     ("last_timestamp", Rule::Time),
+    ("leader", Rule::Member),
     ("log_append_time_ms", Rule::Time),
     ("log_dir", Rule::AnyText),
     ("max_timestamp", Rule::Time),
+    ("member_id", Rule::Member),
     ("port", Rule::Port),
     ("producer_id", Rule::ProducerId),
     ("session_id", Rule::AnyPositive),
@@ -61,6 +68,8 @@ pub struct Known {
     producers: Vec<i64>,
     /// The newest fetch session of each version.
     sessions: BTreeMap<i16, i32>,
+    /// The first member id that each version was given.
+    members: BTreeMap<i16, String>,
 }
 
 impl Known {
@@ -68,7 +77,15 @@ impl Known {
     #[must_use]
     pub fn new(port: u16, now: WallTime) -> Self {
         let base = WallTime(now.0 - RECORDS_AGE_MS);
-        Self { port, base, version: 0, topics: BTreeMap::new(), producers: Vec::new(), sessions: BTreeMap::new() }
+        Self {
+            port,
+            base,
+            version: 0,
+            topics: BTreeMap::new(),
+            producers: Vec::new(),
+            sessions: BTreeMap::new(),
+            members: BTreeMap::new(),
+        }
     }
 
     /// The time that the script's timestamps count from.
@@ -97,10 +114,21 @@ impl Known {
         self.sessions.get(&version).copied()
     }
 
+    /// The member of a version's group.
+    #[must_use]
+    pub fn member(&self, version: i16) -> Option<&str> {
+        self.members.get(&version).map(String::as_str)
+    }
+
     /// Takes note of the ids that an answer brings.
     pub fn learn(&mut self, answer: &Tree) {
         let Tree::Struct(fields) = answer else { return };
         for (name, value) in fields {
+            if let ("member_id", Tree::Text(id)) = (name.as_str(), value)
+                && id.starts_with(CLIENT_MEMBER)
+            {
+                self.members.entry(self.version).or_insert_with(|| id.clone());
+            }
             let Tree::Atom(atom) = value else { continue };
             match (name.as_str(), atom.parse::<i64>()) {
                 ("producer_id", Ok(id @ 0..)) if !self.producers.contains(&id) => self.producers.push(id),
@@ -121,6 +149,8 @@ impl Known {
         match (rule, value) {
             (_, Tree::Null) => "null".to_owned(),
             (Some(Rule::AnyText), Tree::Text(text)) if !text.is_empty() => format!("<{field}>"),
+            (Some(Rule::Member), Tree::Text(text)) if self.member(self.version) == Some(text) => "<member>".to_owned(),
+            (Some(Rule::Member), Tree::Text(text)) if has_random_tail(text) => "<another member>".to_owned(),
             (Some(Rule::Message), Tree::Text(text)) => format!("{:?}", without_long_numbers(&self.neutral(text))),
             (_, Tree::Text(text)) => format!("{:?}", self.neutral(text)),
             (Some(rule), Tree::Atom(atom)) => self.show_atom(field, rule, atom),
@@ -177,6 +207,12 @@ impl Known {
         }
         shown + rest
     }
+}
+
+/// Ends as the ids do that brokers give to members: in a UUID.
+fn has_random_tail(text: &str) -> bool {
+    let tail = text.len().checked_sub(36).and_then(|at| text.get(at..));
+    tail.is_some_and(|tail| tail.chars().all(|c| c.is_ascii_hexdigit() || c == '-') && tail.matches('-').count() == 4)
 }
 
 /// Numbers of ten digits and more in words for people.

@@ -23,7 +23,8 @@ impl Tidemill {
     #[must_use]
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let broker = Launch::new(dir.path().join("data")).start();
+        // As the other, which does not have its script wait for members that do not come.
+        let broker = Launch::new(dir.path().join("data")).config("group-initial-rebalance-delay-ms = 0\n").start();
         Self { peer: Peer { address: broker.kafka.clone(), has_coordinators: false }, broker, dir }
     }
 

@@ -49,6 +49,12 @@ impl<'k> At<'k> {
         ProducerId(self.known.producer(index).expect("a step before asked for it"))
     }
 
+    /// The id that a member of this version's group was given; one that nobody has, where there is none.
+    #[must_use]
+    pub fn member(&self) -> &'static str {
+        self.known.member(self.version).map_or("nobody", |id| kept(id.to_owned()))
+    }
+
     /// The newest fetch session of this version; −1 where there is none.
     #[must_use]
     pub fn session(&self) -> i32 {

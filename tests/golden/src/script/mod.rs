@@ -8,6 +8,7 @@ mod configs;
 mod coordinators;
 mod fetch;
 mod frames;
+mod groups;
 mod metadata;
 mod offsets;
 mod produce;
@@ -38,6 +39,7 @@ pub fn steps() -> Vec<Step> {
         producers::steps(),
         frames::steps(),
         coordinators::steps(),
+        groups::steps(),
     ];
     groups.into_iter().flatten().collect()
 }

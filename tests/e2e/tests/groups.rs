@@ -1,0 +1,212 @@
+//! Groups over `kill -9`, on one, two and three shards: no committed offset is lost or goes back, and a member that was in a generation before is in it
+//! after.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::{Offset, PartitionIndex};
+use client::{Client, NewTopic};
+use e2e::broker::Launch;
+use e2e::runner::{client, on_shard, within};
+use shard::{Class, Shard};
+use wire::ErrorCode;
+use wire::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use wire::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
+use wire::messages::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
+use wire::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
+};
+use wire::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
+};
+use wire::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
+
+const GROUPS: usize = 24;
+const TOPIC: &str = "t";
+
+/// What each group was told that it has committed, and what it has asked for.
+#[derive(Default)]
+struct Promises {
+    acknowledged: RefCell<BTreeMap<usize, i64>>,
+    sent: RefCell<BTreeMap<usize, i64>>,
+    over: Cell<bool>,
+}
+
+#[test]
+fn groups_outlive_kill_9_on_any_number_of_shards() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let launch = Launch::new(dir.path().join("data")).config("group-initial-rebalance-delay-ms = 0\n");
+    on_shard(move |shard| async move {
+        let promises = Rc::new(Promises::default());
+        let mut member = None;
+        for (round, shards) in [2, 1, 3, 2].into_iter().enumerate() {
+            let launch = launch.shards(shards);
+            let broker = shard.offload(move || launch.start()).await;
+            let client = client(&shard, &broker.kafka);
+            if round == 0 {
+                let new = NewTopic { name: TOPIC.into(), partition_count: Some(1), ..NewTopic::default() };
+                client.create_topic(&new, false).await.expect("the topic is created");
+            }
+            find_coordinator(&client).await;
+            audit(&shard, &client, &promises).await;
+            match &member {
+                None => member = Some(join(&client).await),
+                Some(id) => assert_eq!(heartbeat(&shard, &client, id).await, ErrorCode::None, "round {round}"),
+            }
+            promises.over.set(false);
+            let tasks: Vec<_> = (0..GROUPS).map(|group| commits(&shard, &client, &promises, group)).collect();
+            let total = || promises.acknowledged.borrow().values().sum::<i64>();
+            let goal = total() + 2000;
+            while total() < goal {
+                shard.sleep(Duration::from_millis(5)).await;
+            }
+            promises.over.set(true);
+            shard.offload(move || broker.kill()).await;
+            tasks.into_iter().for_each(shard::Task::cancel);
+        }
+        let launch = launch.shards(2);
+        let broker = shard.offload(move || launch.start()).await;
+        let client = client(&shard, &broker.kafka);
+        find_coordinator(&client).await;
+        audit(&shard, &client, &promises).await;
+        assert_eq!(shard.offload(move || broker.stop()).await.code(), Some(0), "SIGTERM is an ordinary end");
+    });
+}
+
+async fn find_coordinator(client: &Client) {
+    let request = FindCoordinatorRequest { coordinator_keys: vec!["g"].into(), ..Default::default() };
+    let reply = client.call_any(&request).await.expect("answered");
+    let response: FindCoordinatorResponse<'_> = reply.decode().expect("an answer");
+    let found = response.coordinators.iter().next().expect("one key");
+    assert_eq!(found.error_code, ErrorCode::None);
+}
+
+/// Commits one offset after another for a group, each once the one before is acknowledged.
+fn commits(shard: &Shard, client: &Client, promises: &Rc<Promises>, group: usize) -> shard::Task<()> {
+    let (client, promises) = (client.clone(), promises.clone());
+    shard.spawn(Class::Latency, shard.account("commits"), async move {
+        let name = format!("alone-{group}");
+        while !promises.over.get() {
+            let next = promises.sent.borrow().get(&group).copied().unwrap_or(0) + 1;
+            promises.sent.borrow_mut().insert(group, next);
+            let partitions = vec![OffsetCommitRequestPartition {
+                partition_index: PartitionIndex(0),
+                committed_offset: Offset(next),
+                committed_metadata: Some("here"),
+                ..Default::default()
+            }];
+            let request = OffsetCommitRequest {
+                group_id: &name,
+                topics: vec![OffsetCommitRequestTopic {
+                    name: TOPIC,
+                    topic_id: client.topic(TOPIC).await.expect("it is there").id,
+                    partitions: partitions.into(),
+                }]
+                .into(),
+                ..Default::default()
+            };
+            let Ok(connection) = client.any_connection().await else { return };
+            let Ok(reply) = connection.call(&request).await else { return };
+            let response: OffsetCommitResponse<'_> = reply.decode().expect("an answer");
+            let topic = response.topics.iter().next().expect("one topic");
+            match topic.partitions.iter().next().expect("one partition").error_code {
+                ErrorCode::None => {
+                    promises.acknowledged.borrow_mut().insert(group, next);
+                }
+                error => assert!(error.is_retriable(), "{error:?}"),
+            }
+        }
+    })
+}
+
+/// Every group has what it was told, or what it has asked for since.
+async fn audit(shard: &Shard, client: &Client, promises: &Promises) {
+    for group in promises.acknowledged.borrow().keys() {
+        let name = format!("alone-{group}");
+        let found = within(shard, 30, "the coordinator has read its log", async {
+            loop {
+                match committed(client, &name).await {
+                    Ok(offset) => break offset.0,
+                    Err(error) => assert!(error.is_retriable(), "{error:?}"),
+                }
+                shard.sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        let (told, asked) = (promises.acknowledged.borrow()[group], promises.sent.borrow()[group]);
+        assert!((told..=asked).contains(&found), "group {group} has {found}, was told {told}, has asked for {asked}");
+    }
+}
+
+async fn committed(client: &Client, group: &str) -> Result<Offset, ErrorCode> {
+    let topic_id = client.topic(TOPIC).await.expect("it is there").id;
+    let topics =
+        vec![OffsetFetchRequestTopics { name: TOPIC, topic_id, partition_indexes: vec![PartitionIndex(0)].into() }];
+    let asked = OffsetFetchRequestGroup { group_id: group, topics: Some(topics.into()), ..Default::default() };
+    let request = OffsetFetchRequest { groups: vec![asked].into(), ..Default::default() };
+    let reply = client.call_any(&request).await.expect("answered");
+    let response: OffsetFetchResponse<'_> = reply.decode().expect("an answer");
+    let told = response.groups.iter().next().expect("one group");
+    if told.error_code.is_error() {
+        return Err(told.error_code);
+    }
+    let topic = told.topics.iter().next().expect("one topic");
+    let partition = topic.partitions.iter().next().expect("one partition");
+    assert_eq!((partition.error_code, partition.metadata), (ErrorCode::None, Some("here")));
+    Ok(partition.committed_offset)
+}
+
+/// A member that has its share in generation 1.
+async fn join(client: &Client) -> String {
+    let ask = async |member_id: &str| {
+        let protocols = vec![JoinGroupRequestProtocol { name: "range", metadata: b"" }];
+        let request = JoinGroupRequest {
+            group_id: "members",
+            session_timeout_ms: 300_000,
+            rebalance_timeout_ms: 300_000,
+            member_id,
+            protocol_type: "test",
+            protocols: protocols.into(),
+            ..Default::default()
+        };
+        let reply = client.call_any(&request).await.expect("answered");
+        let response: JoinGroupResponse<'_> = reply.decode().expect("an answer");
+        (response.error_code, response.generation_id, response.member_id.to_owned())
+    };
+    let (first, _, id) = ask("").await;
+    assert_eq!(first, ErrorCode::MemberIdRequired);
+    assert_eq!(ask(&id).await, (ErrorCode::None, 1, id.clone()));
+    let assignments = vec![SyncGroupRequestAssignment { member_id: &id, assignment: b"all" }];
+    let request = SyncGroupRequest {
+        group_id: "members",
+        generation_id: 1,
+        member_id: &id,
+        protocol_type: Some("test"),
+        protocol_name: Some("range"),
+        assignments: assignments.into(),
+        ..Default::default()
+    };
+    let reply = client.call_any(&request).await.expect("answered");
+    let response: SyncGroupResponse<'_> = reply.decode().expect("an answer");
+    assert_eq!((response.error_code, response.assignment), (ErrorCode::None, &b"all"[..]));
+    id
+}
+
+/// Of generation 1, once the coordinator knows that a member of generation 0 is none: as long as it reads its log it has nothing to object.
+async fn heartbeat(shard: &Shard, client: &Client, member_id: &str) -> ErrorCode {
+    let beat = async |generation_id| {
+        let request = HeartbeatRequest { group_id: "members", generation_id, member_id, group_instance_id: None };
+        let reply = client.call_any(&request).await.expect("answered");
+        let response: HeartbeatResponse = reply.decode().expect("an answer");
+        response.error_code
+    };
+    within(shard, 30, "the coordinator has read its log", async {
+        while beat(0).await != ErrorCode::IllegalGeneration {
+            shard.sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    beat(1).await
+}
