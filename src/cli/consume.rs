@@ -39,7 +39,7 @@ pub struct ConsumeArguments {
 
 /// Where to begin, as written on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct From(Start);
+pub struct From(pub Start);
 
 impl FromStr for From {
     type Err = String;

@@ -5,6 +5,8 @@ mod config;
 mod consume;
 mod doctor;
 mod failure;
+mod group;
+mod group_reset;
 mod log;
 mod output;
 mod produce;
@@ -37,6 +39,8 @@ enum Verb {
     Produce(produce::ProduceArguments),
     /// Print the records of a topic
     Consume(consume::ConsumeArguments),
+    /// List and describe consumer groups, set how far they have read, and delete them
+    Group(group::GroupArguments),
     /// Check a configuration, or show what every key is set to
     Config(config::ConfigArguments),
     /// Show how the cluster is
@@ -76,6 +80,7 @@ pub fn run() -> ExitCode {
         Verb::Topic(arguments) => topic::run(arguments),
         Verb::Produce(arguments) => produce::run(arguments),
         Verb::Consume(arguments) => consume::run(arguments),
+        Verb::Group(arguments) => group::run(arguments),
         Verb::Config(arguments) => config::run(&arguments),
         Verb::Cluster(arguments) => cluster::run(arguments),
         Verb::Doctor(arguments) => doctor::run(&arguments),

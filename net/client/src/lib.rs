@@ -9,6 +9,7 @@
 //! | read records | [`Consumer`] |
 //! | create, delete, list and describe topics, ask for offsets | the methods of [`Client`] in `admin` |
 //! | change topics, see their settings | the methods of [`Client`] in `alter` and `settings` |
+//! | list and describe groups, see and set how far they have read | the methods of [`Client`] in `groups` |
 //! | ask who the cluster is, what log directories hold | the methods of [`Client`] in `cluster` |
 //! | send any request to any or to one broker | [`Client::call_any`], [`Client::call`] |
 //! | speak with one socket | [`Connection`] |
@@ -24,6 +25,7 @@ mod cluster;
 mod connection;
 mod consumer;
 mod error;
+mod groups;
 mod metadata;
 mod producer;
 mod settings;
@@ -38,6 +40,7 @@ pub use consumer::{
     Assigned, ConsumeError, Consumer, ConsumerOptions, Corrupt, Fault, Fetched, OutOfRange, RecordBatch, Start,
 };
 pub use error::Error;
+pub use groups::{DescribedGroup, DescribedMember, GroupOffset, ListedGroup};
 pub use metadata::{Broker, Metadata, Partition, Topic};
 pub use producer::{
     Acks, BatchOutcome, Delivered, Delivery, DeliveryError, OptionsError, Partitioner, Producer, ProducerOptions,

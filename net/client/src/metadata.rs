@@ -97,6 +97,12 @@ impl Metadata {
         self.topics.get(name).map(|(topic, _)| topic)
     }
 
+    /// The name of the topic that has this id.
+    #[must_use]
+    pub fn name_of(&self, id: Uuid) -> Option<&str> {
+        self.topics.values().find(|(topic, _)| topic.id == id).map(|(topic, _)| &*topic.name)
+    }
+
     /// The topic, unless it was last heard of before `oldest`.
     #[must_use]
     pub fn topic_since(&self, name: &str, oldest: Instant) -> Option<&Rc<Topic>> {

@@ -1,0 +1,301 @@
+//! Consumer groups from outside: which there are, who is in them, how far they have read; each asked of the group's coordinator.
+//!
+//! Stateless, like the rest of administration.
+
+use base::{BrokerId, LeaderEpoch, Offset, PartitionIndex, Uuid};
+use wire::messages::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
+use wire::messages::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
+use wire::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+use wire::messages::list_groups::{ListGroupsRequest, ListGroupsResponse};
+use wire::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
+};
+use wire::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse};
+use wire::{ApiKey, Array, ErrorCode};
+
+use crate::connection::Connection;
+use crate::{Client, Error, Lane};
+
+/// A group, of whatever protocol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedGroup {
+    pub name: String,
+    /// "consumer", "connect", or what its members agree on; empty where it has none.
+    pub protocol_type: String,
+    /// As brokers name it, "Stable"; empty from brokers that do not say.
+    pub state: String,
+    /// "classic" or "consumer"; empty from brokers that do not say.
+    pub kind: String,
+}
+
+/// A classic group and its members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DescribedGroup {
+    /// "Dead" where there is no such group.
+    pub state: String,
+    pub protocol_type: String,
+    /// How the members share the partitions out.
+    pub protocol: String,
+    pub members: Vec<DescribedMember>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DescribedMember {
+    pub id: String,
+    pub instance: Option<String>,
+    pub client_id: String,
+    pub host: String,
+    /// As the members' protocol has it.
+    pub assignment: Vec<u8>,
+}
+
+/// How far a group has read a partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupOffset {
+    pub topic: String,
+    pub partition: PartitionIndex,
+    /// The next offset to read.
+    pub offset: Offset,
+    /// −1 for unknown.
+    pub leader_epoch: LeaderEpoch,
+    pub metadata: String,
+}
+
+/// The first version that asks for several keys at once.
+const COORDINATOR_KEYS_VERSION: i16 = 4;
+/// The first version that asks for several groups at once.
+const FETCH_GROUPS_VERSION: i16 = 8;
+/// The versions whose topics go by their ids.
+const TOPIC_ID_VERSION: i16 = 10;
+
+impl Client {
+    /// A connection to a group's coordinator. One attempt.
+    async fn coordinator(&self, group: &str) -> Result<Connection, Error> {
+        let any = self.any_connection().await?;
+        let by_keys = any.version::<FindCoordinatorRequest<'_>>()? >= COORDINATOR_KEYS_VERSION;
+        let request = FindCoordinatorRequest {
+            key: if by_keys { "" } else { group },
+            coordinator_keys: if by_keys { vec![group].into() } else { Array::empty() },
+            ..Default::default()
+        };
+        let reply = any.call(&request).await?;
+        let response: FindCoordinatorResponse<'_> = reply.decode()?;
+        let (id, code, message) = match response.coordinators.iter().next() {
+            Some(found) => (found.node_id, found.error_code, found.error_message),
+            None => (response.node_id, response.error_code, response.error_message),
+        };
+        if code.is_error() {
+            return Err(Error::refused(format!("the coordinator of group {group}"), code, message));
+        }
+        if self.with_metadata(|metadata| metadata.broker(id).is_none()) {
+            self.ask_for_metadata(Some(Array::empty())).await?;
+        }
+        self.connection(id, Lane::CONTROL).await
+    }
+
+    /// Every group of every broker, by name.
+    ///
+    /// # Errors
+    /// A broker refuses, or does not answer.
+    pub async fn list_groups(&self) -> Result<Vec<ListedGroup>, Error> {
+        let mut groups = self
+            .retrying(self.deadline(), async || {
+                self.ask_for_metadata(Some(Array::empty())).await?;
+                let brokers: Vec<BrokerId> =
+                    self.with_metadata(|known| known.brokers().map(|broker| broker.id).collect());
+                let mut groups = Vec::new();
+                for broker in brokers {
+                    let reply = self.call(broker, &ListGroupsRequest::default()).await?;
+                    let response: ListGroupsResponse<'_> = reply.decode()?;
+                    if response.error_code.is_error() {
+                        return Err(Error::refused(format!("groups of broker {broker}"), response.error_code, None));
+                    }
+                    groups.extend(response.groups.iter().map(|group| ListedGroup {
+                        name: group.group_id.to_owned(),
+                        protocol_type: group.protocol_type.to_owned(),
+                        state: group.group_state.to_owned(),
+                        kind: group.group_type.to_owned(),
+                    }));
+                }
+                Ok(groups)
+            })
+            .await?;
+        groups.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(groups)
+    }
+
+    /// A classic group.
+    ///
+    /// # Errors
+    /// The coordinator's refusal, or it does not answer.
+    pub async fn describe_group(&self, group: &str) -> Result<DescribedGroup, Error> {
+        self.retrying(self.deadline(), async || {
+            let request = DescribeGroupsRequest { groups: vec![group].into(), ..Default::default() };
+            let reply = self.coordinator(group).await?.call(&request).await?;
+            let response: DescribeGroupsResponse<'_> = reply.decode()?;
+            let missing = Error::Nonsense { key: ApiKey::DescribeGroups, what: "the group is missing" };
+            let found = response.groups.iter().next().ok_or(missing)?;
+            let is_missing = found.error_code == ErrorCode::GroupIdNotFound;
+            if found.error_code.is_error() && !is_missing {
+                return Err(Error::refused(format!("group {group}"), found.error_code, found.error_message));
+            }
+            let member = |member: wire::messages::describe_groups::DescribedGroupMember<'_>| DescribedMember {
+                id: member.member_id.to_owned(),
+                instance: member.group_instance_id.map(str::to_owned),
+                client_id: member.client_id.to_owned(),
+                host: member.client_host.to_owned(),
+                assignment: member.member_assignment.to_vec(),
+            };
+            Ok(DescribedGroup {
+                state: if is_missing { "Dead" } else { found.group_state }.to_owned(),
+                protocol_type: found.protocol_type.to_owned(),
+                protocol: found.protocol_data.to_owned(),
+                members: found.members.iter().map(member).collect(),
+            })
+        })
+        .await
+    }
+
+    /// All offsets that a group has committed, by topic and partition.
+    ///
+    /// # Errors
+    /// The coordinator's refusal, or it does not answer.
+    pub async fn group_offsets(&self, group: &str) -> Result<Vec<GroupOffset>, Error> {
+        let mut offsets = self
+            .retrying(self.deadline(), async || {
+                let connection = self.coordinator(group).await?;
+                let version = connection.version::<OffsetFetchRequest<'_>>()?;
+                let is_batch = version >= FETCH_GROUPS_VERSION;
+                let asked = OffsetFetchRequestGroup { group_id: group, topics: None, ..Default::default() };
+                let request = OffsetFetchRequest {
+                    group_id: if is_batch { "" } else { group },
+                    topics: if is_batch { Some(Array::empty()) } else { None },
+                    groups: if is_batch { vec![asked].into() } else { Array::empty() },
+                    require_stable: false,
+                };
+                let reply = connection.call(&request).await?;
+                self.read_offsets(group, &reply.decode()?, version).await
+            })
+            .await?;
+        let key = |offset: &GroupOffset| (offset.topic.clone(), offset.partition);
+        offsets.sort_by_key(key);
+        Ok(offsets)
+    }
+
+    async fn read_offsets(
+        &self,
+        group: &str,
+        response: &OffsetFetchResponse<'_>,
+        version: i16,
+    ) -> Result<Vec<GroupOffset>, Error> {
+        let refused = |code: ErrorCode| match code.is_error() {
+            true => Err(Error::refused(format!("offsets of group {group}"), code, None)),
+            false => Ok(()),
+        };
+        refused(response.error_code)?;
+        let mut offsets = Vec::new();
+        for topic in &response.topics {
+            for found in &topic.partitions {
+                refused(found.error_code)?;
+                offsets.push(GroupOffset {
+                    topic: topic.name.to_owned(),
+                    partition: found.partition_index,
+                    offset: found.committed_offset,
+                    leader_epoch: found.committed_leader_epoch,
+                    metadata: found.metadata.unwrap_or_default().to_owned(),
+                });
+            }
+        }
+        for told in &response.groups {
+            refused(told.error_code)?;
+            for topic in &told.topics {
+                let name = if version >= TOPIC_ID_VERSION {
+                    self.name_of(topic.topic_id).await?
+                } else {
+                    topic.name.to_owned()
+                };
+                for found in &topic.partitions {
+                    refused(found.error_code)?;
+                    offsets.push(GroupOffset {
+                        topic: name.clone(),
+                        partition: found.partition_index,
+                        offset: found.committed_offset,
+                        leader_epoch: found.committed_leader_epoch,
+                        metadata: found.metadata.unwrap_or_default().to_owned(),
+                    });
+                }
+            }
+        }
+        offsets.retain(|offset| offset.offset.0 >= 0);
+        Ok(offsets)
+    }
+
+    /// The name of a topic that a broker spoke of by its id.
+    async fn name_of(&self, id: Uuid) -> Result<String, Error> {
+        let known = |client: &Self| client.with_metadata(|metadata| metadata.name_of(id).map(str::to_owned));
+        if let Some(name) = known(self) {
+            return Ok(name);
+        }
+        self.ask_for_metadata(None).await?;
+        known(self).ok_or_else(|| Error::refused(format!("topic id {id}"), ErrorCode::UnknownTopicId, None))
+    }
+
+    /// Sets offsets of a group that has no members.
+    ///
+    /// # Errors
+    /// The group has members (`UNKNOWN_MEMBER_ID`), a partition is refused, or the coordinator does not answer.
+    pub async fn set_group_offsets(&self, group: &str, offsets: &[GroupOffset]) -> Result<(), Error> {
+        for offset in offsets {
+            self.topic(&offset.topic).await?;
+        }
+        self.retrying(self.deadline(), async || {
+            let mut topics: Vec<OffsetCommitRequestTopic<'_>> = Vec::new();
+            for of_topic in offsets.chunk_by(|one, other| one.topic == other.topic) {
+                let name = of_topic[0].topic.as_str();
+                let partition = |offset: &'_ GroupOffset| (offset.partition, offset.offset, offset.leader_epoch);
+                let partitions = of_topic.iter().map(|offset| {
+                    let (partition_index, committed_offset, committed_leader_epoch) = partition(offset);
+                    OffsetCommitRequestPartition {
+                        partition_index,
+                        committed_offset,
+                        committed_leader_epoch,
+                        committed_metadata: Some(&offset.metadata),
+                    }
+                });
+                let topic_id = self.topic(name).await?.id;
+                topics.push(OffsetCommitRequestTopic { name, topic_id, partitions: partitions.collect() });
+            }
+            let request = OffsetCommitRequest { group_id: group, topics: topics.into(), ..Default::default() };
+            let reply = self.coordinator(group).await?.call(&request).await?;
+            let response: OffsetCommitResponse<'_> = reply.decode()?;
+            for topic in &response.topics {
+                let refused = topic.partitions.iter().find(|partition| partition.error_code.is_error());
+                if let Some(refused) = refused {
+                    let what = format!("the offset of partition {} in group {group}", refused.partition_index);
+                    return Err(Error::refused(what, refused.error_code, None));
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Deletes a group without members, with its offsets.
+    ///
+    /// # Errors
+    /// The group has members or does not exist, or the coordinator does not answer.
+    pub async fn delete_group(&self, group: &str) -> Result<(), Error> {
+        self.retrying(self.deadline(), async || {
+            let request = DeleteGroupsRequest { groups_names: vec![group].into() };
+            let reply = self.coordinator(group).await?.call(&request).await?;
+            let response: DeleteGroupsResponse<'_> = reply.decode()?;
+            let missing = Error::Nonsense { key: ApiKey::DeleteGroups, what: "the group is missing" };
+            let result = response.results.iter().next().ok_or(missing)?;
+            match result.error_code.is_error() {
+                true => Err(Error::refused(format!("group {group}"), result.error_code, result.error_message)),
+                false => Ok(()),
+            }
+        })
+        .await
+    }
+}
