@@ -439,6 +439,7 @@ impl TopicConfig {
             delete_delay_ms: self.file_delete_delay_ms,
             producer_expiration_ms,
             space: SpaceClass::Normal,
+            compaction: None,
         }
     }
 
