@@ -439,6 +439,8 @@ impl TopicConfig {
             delete_delay_ms: self.file_delete_delay_ms,
             producer_expiration_ms,
             space: SpaceClass::Normal,
+            // Until partitions have more than one.
+            only_replica: true,
             compaction: None,
         }
     }

@@ -155,6 +155,8 @@ pub struct LogConfig {
     pub producer_expiration_ms: i64,
     /// How deep into a full disk its appends may go.
     pub space: SpaceClass,
+    /// It is its partition's only replica: what it holds is committed, whether anybody reads it or not.
+    pub only_replica: bool,
     /// `cleanup.policy` names `compact`; where it does not name `delete`, there are no limits of retention.
     pub compaction: Option<CompactionConfig>,
 }
@@ -192,6 +194,7 @@ impl Default for LogConfig {
             delete_delay_ms: 60_000,
             producer_expiration_ms: 86_400_000,
             space: SpaceClass::Normal,
+            only_replica: false,
             compaction: None,
         }
     }

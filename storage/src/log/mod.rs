@@ -176,6 +176,14 @@ impl LogState {
         }
     }
 
+    /// Nobody else is asked before what an only replica holds is committed.
+    fn commit_held(&mut self) {
+        if self.config.only_replica && self.held_end > self.high_watermark {
+            self.high_watermark = self.held_end;
+            self.dirty = true;
+        }
+    }
+
     /// Of what it has reserved and will reserve on the disk.
     pub(crate) fn space_class(&self) -> SpaceClass {
         self.config.space
@@ -247,6 +255,7 @@ impl Log {
         self.0.core.space.borrow_mut().reclassed(state.reserved_bytes, state.space_class(), config.space);
         state.cleaning.given_up &= state.config == config;
         state.config = config;
+        state.commit_held();
     }
 
     #[must_use]
@@ -396,6 +405,7 @@ impl LogInner {
             }
             if held {
                 state.held_end = end;
+                state.commit_held();
             }
             let held_end = state.held_end;
             state.waiters.reached(held_end)
