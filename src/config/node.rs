@@ -105,6 +105,8 @@ const CONNECTION_BYTES: usize = 5 << 10;
 const PARTITION_BYTES: usize = 8 << 10;
 /// What a partition of a fetch session takes of it, where the session is and where the partition is.
 const SESSION_PARTITION_BYTES: usize = 512;
+/// Room for five million keys: Kafka's default for all of a broker.
+const COMPACTION_MAP_BYTES_MAX: usize = 128 << 20;
 
 /// Bounds of one shard, each of which keeps a use of the heap within its part of the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,6 +118,8 @@ pub struct HeapBounds {
     pub partitions_max: usize,
     /// Partitions in fetch sessions.
     pub session_partitions_max: usize,
+    /// Keys of the log that is compacted.
+    pub compaction_map_bytes: usize,
 }
 
 /// Why the settings can't be used.
@@ -226,6 +230,7 @@ impl NodeConfig {
             connections_max: part(10) / CONNECTION_BYTES,
             partitions_max: part(8) / PARTITION_BYTES,
             session_partitions_max: part(32) / SESSION_PARTITION_BYTES,
+            compaction_map_bytes: part(32).min(COMPACTION_MAP_BYTES_MAX),
         }
     }
 
