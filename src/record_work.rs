@@ -72,8 +72,9 @@ impl RecordWork {
         // Nothing in the header tells how old the oldest record is.
         let is_doubtful = timestamps
             .is_some_and(|bounds| config.timestamp_before_max_ms != i64::MAX || !bounds.hold(header.max_timestamp));
-        (recompression.is_some() || is_doubtful).then(|| Self {
-            rules: RecordRules { timestamps, key_required: false },
+        let key_required = config.cleanup.compact;
+        (recompression.is_some() || is_doubtful || key_required).then(|| Self {
+            rules: RecordRules { timestamps, key_required },
             recompression,
             message_bytes_max: usize::try_from(config.max_message_bytes).unwrap_or(0),
         })
@@ -167,10 +168,16 @@ mod tests {
             let check = |settings: &[(&str, &str)], expected: Option<(bool, bool)>| {
                 let needed = needed(settings, sent_with);
                 let found = needed.map(|work| (work.recompression.is_some(), work.rules.timestamps.is_some()));
+                let compacted =
+                    settings.iter().any(|(name, value)| *name == "cleanup.policy" && value.contains("compact"));
+                assert_eq!(needed.is_some_and(|work| work.rules.key_required), compacted, "{settings:?}");
                 assert_eq!(found, expected, "{settings:?}, sent with {sent_with}");
             };
             check(&[], None);
             check(&[("compression.type", "producer"), append_time], None);
+            check(&[("cleanup.policy", "compact,delete"), append_time], Some((false, false)));
+            check(&[("cleanup.policy", "compact")], Some((false, true)));
+            check(&[("cleanup.policy", ""), append_time], None);
             check(&[past_bound], Some((false, true)));
             check(&[past_bound, append_time], None);
             let rebuilt = sent_with != Compression::Lz4;

@@ -2,6 +2,7 @@
 //! a policy file may declare.
 
 mod advertised;
+mod cleanup;
 mod describe;
 mod keys;
 mod node;
@@ -11,6 +12,7 @@ mod topic;
 mod topic_tests;
 
 pub use advertised::{AdvertisedError, Endpoint, endpoint};
+pub use cleanup::CleanupPolicy;
 pub use describe::{ConfigSource, DescribedSetting, Synonym, describe_broker, describe_topic};
 pub use keys::{KEYS, Key};
 pub use node::{ConfigError, DurabilitySetting, HeapBounds, NodeConfig};

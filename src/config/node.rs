@@ -126,6 +126,8 @@ const CONNECTION_BYTES: usize = 5 << 10;
 const PARTITION_BYTES: usize = 8 << 10;
 /// What a partition of a fetch session takes of it, where the session is and where the partition is.
 const SESSION_PARTITION_BYTES: usize = 512;
+/// Room for five million keys: Kafka's default for all of a broker.
+const COMPACTION_MAP_BYTES_MAX: usize = 128 << 20;
 
 /// Bounds of one shard, each of which keeps a use of the heap within its part of the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,6 +141,8 @@ pub struct HeapBounds {
     pub session_partitions_max: usize,
     /// What groups come to: their members, and their offsets.
     pub group_bytes: usize,
+    /// Keys of the log that is compacted.
+    pub compaction_map_bytes: usize,
 }
 
 /// Why the settings can't be used.
@@ -250,6 +254,7 @@ impl NodeConfig {
             partitions_max: part(8) / PARTITION_BYTES,
             session_partitions_max: part(32) / SESSION_PARTITION_BYTES,
             group_bytes: part(16),
+            compaction_map_bytes: part(32).min(COMPACTION_MAP_BYTES_MAX),
         }
     }
 

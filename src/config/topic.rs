@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use record::{Compression, Recompression};
-use storage::{LogConfig, SpaceClass};
+use storage::{CompactionConfig, LogConfig, SpaceClass};
+
+use super::cleanup::CleanupPolicy;
 
 /// Which clock stamps a record (KIP-32).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +44,12 @@ pub struct TopicConfig {
     pub segment_index_bytes: i32,
     pub index_interval_bytes: i32,
     pub file_delete_delay_ms: i64,
+    pub cleanup: CleanupPolicy,
+    pub delete_retention_ms: i64,
+    pub min_compaction_lag_ms: i64,
+    pub max_compaction_lag_ms: i64,
+    /// From 0 to 1.
+    pub min_cleanable_dirty_ratio: f64,
     pub key_schema: Option<Arc<str>>,
     pub value_schema: Option<Arc<str>>,
     pub delivery_contract: Option<Arc<str>>,
@@ -67,6 +75,11 @@ impl Default for TopicConfig {
             segment_index_bytes: 10 << 20,
             index_interval_bytes: 32 << 10,
             file_delete_delay_ms: 60_000,
+            cleanup: CleanupPolicy::DELETE,
+            delete_retention_ms: 86_400_000,
+            min_compaction_lag_ms: 0,
+            max_compaction_lag_ms: i64::MAX,
+            min_cleanable_dirty_ratio: 0.5,
             key_schema: None,
             value_schema: None,
             delivery_contract: None,
@@ -107,6 +120,12 @@ enum Kind {
     },
     Compression,
     Timestamp,
+    Cleanup,
+    /// From 0 to 1.
+    Ratio {
+        set: fn(&mut TopicConfig, f64),
+        get: fn(&TopicConfig) -> f64,
+    },
     /// Only this value is served; the reason tells why another is refused.
     Only {
         value: &'static str,
@@ -133,6 +152,7 @@ pub enum ValueType {
     Int = 3,
     Short = 4,
     Long = 5,
+    Double = 6,
     List = 7,
 }
 
@@ -170,7 +190,6 @@ macro_rules! settings {
     };
 }
 
-const NO_COMPACTION: &str = "compaction is not served yet; only cleanup.policy=delete is";
 const NO_LZ4_LEVELS: &str = "lz4 is served with its fast compressor only, which is what Kafka takes for 9, its default";
 const NO_UNCLEAN: &str = "an unclean election would lose acknowledged records";
 const NO_PREALLOCATION: &str = "segments are always allocated in growing steps";
@@ -181,8 +200,8 @@ const LABEL_BYTES_MAX: usize = 1024;
 /// Every topic setting this broker takes, in name order: Kafka's names, and of our own `retention.topic.bytes` and the labels.
 pub const SETTINGS: &[Setting] = settings! {
     "cleanup.policy", Some("log.cleanup.policy"),
-        Kind::Only { value: "delete", value_type: ValueType::List, reason: NO_COMPACTION },
-        "What becomes of old segments: \"delete\" drops them by retention.";
+        Kind::Cleanup,
+        "What becomes of old records: \"delete\" drops segments by retention, \"compact\" leaves the last record of each key; both, or neither.";
     "compression.gzip.level", Some("compression.gzip.level"),
         Kind::Level {
             is_valid: |level| level == -1 || (1..=9).contains(&level),
@@ -204,6 +223,8 @@ pub const SETTINGS: &[Setting] = settings! {
             get: |config| config.zstd_level,
         },
         "How hard batches are compressed that compression.type=zstd rebuilds, from -131072 to 22.";
+    "delete.retention.ms", Some("log.cleaner.delete.retention.ms"), long!(delete_retention_ms, 0),
+        "How long a record without a value stays in a compacted topic once compaction has met it.";
     "delivery.contract", None, label!(delivery_contract),
         "A label, shown and without effect: what readers of the topic may count on.";
     "file.delete.delay.ms", Some("log.segment.delete.delay.ms"), long!(file_delete_delay_ms, 0),
@@ -219,6 +240,8 @@ pub const SETTINGS: &[Setting] = settings! {
         "segment.bytes without its lower bound, for tests.";
     "key.schema", None, label!(key_schema),
         "A label, shown and without effect: the schema of the records' keys.";
+    "max.compaction.lag.ms", Some("log.cleaner.max.compaction.lag.ms"), long!(max_compaction_lag_ms, 1),
+        "How long a record of a compacted topic may wait for compaction at most, whatever min.cleanable.dirty.ratio says.";
     "max.message.bytes", Some("message.max.bytes"), int!(max_message_bytes, 0),
         "The largest batch that is taken, as it was sent.";
     "message.timestamp.after.max.ms", Some("log.message.timestamp.after.max.ms"), long!(timestamp_after_max_ms, 0),
@@ -227,6 +250,14 @@ pub const SETTINGS: &[Setting] = settings! {
         "How far a record's timestamp may lie behind the broker's clock; with CreateTime only.";
     "message.timestamp.type", Some("log.message.timestamp.type"), Kind::Timestamp,
         "CreateTime keeps the producer's timestamps, LogAppendTime puts the broker's in their place.";
+    "min.cleanable.dirty.ratio", Some("log.cleaner.min.cleanable.ratio"),
+        Kind::Ratio {
+            set: |config, ratio| config.min_cleanable_dirty_ratio = ratio,
+            get: |config| config.min_cleanable_dirty_ratio,
+        },
+        "The share of a compacted log that must not have been compacted yet before it is, from 0 to 1.";
+    "min.compaction.lag.ms", Some("log.cleaner.min.compaction.lag.ms"), long!(min_compaction_lag_ms, 0),
+        "How long a record of a compacted topic stays at least, also where a later one replaces it.";
     "min.insync.replicas", Some("min.insync.replicas"), int!(min_insync_replicas, 1),
         "In-sync replicas without which a produce with acks=all is refused; never more than the topic has replicas.";
     "preallocate", Some("log.preallocate"),
@@ -293,6 +324,8 @@ impl Setting {
             Kind::Int { .. } | Kind::Level { .. } => ValueType::Int,
             Kind::Long { .. } | Kind::AlwaysHolds { .. } => ValueType::Long,
             Kind::Compression | Kind::Timestamp | Kind::Label { .. } => ValueType::String,
+            Kind::Cleanup => ValueType::List,
+            Kind::Ratio { .. } => ValueType::Double,
             Kind::Only { value_type, .. } => value_type,
         }
     }
@@ -309,6 +342,9 @@ impl Setting {
             Kind::Int { get, .. } | Kind::Level { get, .. } => get(config).to_string(),
             Kind::Long { get, .. } => get(config).to_string(),
             Kind::Compression => compression_name(config.compression).to_owned(),
+            Kind::Cleanup => config.cleanup.to_string(),
+            // As Java writes it: 1.0, not 1.
+            Kind::Ratio { get, .. } => format!("{:?}", get(config)),
             Kind::Timestamp => match config.timestamp_type {
                 TimestampType::CreateTime => "CreateTime".to_owned(),
                 TimestampType::LogAppendTime => "LogAppendTime".to_owned(),
@@ -341,14 +377,10 @@ fn compression_name(compression: Option<Compression>) -> &'static str {
 
 /// What Kafka knows and this broker does not serve yet.
 const NOT_SERVED: &[&str] = &[
-    "delete.retention.ms",
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
     "local.retention.bytes",
     "local.retention.ms",
-    "max.compaction.lag.ms",
-    "min.cleanable.dirty.ratio",
-    "min.compaction.lag.ms",
     "remote.copy.disabled",
     "remote.delete.on.disable",
     "remote.log.copy.disable",
@@ -360,11 +392,16 @@ impl TopicConfig {
     /// The defaults overlaid with `given`.
     ///
     /// # Errors
-    /// The first setting that is unknown, out of bounds, or not served.
+    /// The first setting that is unknown, out of bounds, or not served; or two that go against each other.
     pub fn from_settings<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, InvalidSetting> {
         let mut config = Self::default();
         for (name, value) in given {
             config.set(name, value)?;
+        }
+        let (min, max) = (config.min_compaction_lag_ms, config.max_compaction_lag_ms);
+        if min > max {
+            let conflict = format!("min.compaction.lag.ms ({min}) > max.compaction.lag.ms ({max})");
+            return Err(InvalidSetting(format!("conflict topic config setting {conflict}")));
         }
         Ok(config)
     }
@@ -391,6 +428,14 @@ impl TopicConfig {
                     let names = COMPRESSIONS.map(compression_name).join(", ");
                     invalid(name, value, &format!("String must be one of: {names}"))
                 })?;
+            }
+            Kind::Cleanup => {
+                let reason = "String must be one of: compact, delete";
+                self.cleanup = CleanupPolicy::parse(value).ok_or_else(|| invalid(name, value, reason))?;
+            }
+            Kind::Ratio { set, .. } => {
+                let ratio = value.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+                set(self, ratio.ok_or_else(|| invalid(name, value, "Value must be a number from 0 to 1"))?);
             }
             Kind::Label { set, .. } => set(self, label(name, value)?),
             Kind::Timestamp => {
@@ -425,13 +470,14 @@ impl TopicConfig {
     /// What the log of one of `partitions` partitions is told. `producer_expiration_ms` is the node's.
     #[must_use]
     pub fn log_config(&self, partitions: usize, producer_expiration_ms: i64) -> LogConfig {
-        let limit = |bytes: i64| u64::try_from(bytes).ok();
+        // Without `delete` nothing falls to retention.
+        let limit = |bytes: i64| u64::try_from(bytes).ok().filter(|_| self.cleanup.delete);
         let partitions = u64::try_from(partitions.max(1)).unwrap_or(u64::MAX);
         LogConfig {
             segment_bytes: u64::try_from(self.segment_bytes).unwrap_or(1),
             segment_ms: self.segment_ms,
             segment_jitter_ms: self.segment_jitter_ms,
-            retention_ms: (self.retention_ms >= 0).then_some(self.retention_ms),
+            retention_ms: (self.retention_ms >= 0 && self.cleanup.delete).then_some(self.retention_ms),
             retention_bytes: limit(self.retention_bytes),
             retention_topic_bytes_share: limit(self.retention_topic_bytes).map(|bytes| bytes / partitions),
             index_interval_bytes: u32::try_from(self.index_interval_bytes).unwrap_or(0),
@@ -439,6 +485,14 @@ impl TopicConfig {
             delete_delay_ms: self.file_delete_delay_ms,
             producer_expiration_ms,
             space: SpaceClass::Normal,
+            // Until partitions have more than one.
+            only_replica: true,
+            compaction: self.cleanup.compact.then(|| CompactionConfig {
+                delete_retention_ms: self.delete_retention_ms,
+                min_lag_ms: self.min_compaction_lag_ms,
+                max_lag_ms: self.max_compaction_lag_ms,
+                min_dirty_ppm: (self.min_cleanable_dirty_ratio * 1e6).round() as u32,
+            }),
         }
     }
 

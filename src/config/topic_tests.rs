@@ -1,6 +1,7 @@
 //! Settings as people and clients give them, and what becomes of them.
 
 use record::Compression;
+use storage::CompactionConfig;
 
 use super::topic::{SETTINGS, Setting, TopicConfig};
 
@@ -13,8 +14,14 @@ fn settings_are_taken_or_refused_with_a_reason() {
     assert_eq!(check(&[("retention.ms", "5")]).unwrap().retention_ms, 5);
     assert_eq!(check(&[("retention.bytes", "-1")]).unwrap().retention_bytes, -1);
     for (name, value, word) in [
-        ("cleanup.policy", "compact", "compaction"),
-        ("cleanup.policy", "compact,delete", "compaction"),
+        ("cleanup.policy", "keep", "String must be one of: compact, delete"),
+        ("cleanup.policy", "delete,delete", "one of"),
+        ("min.cleanable.dirty.ratio", "1.1", "from 0 to 1"),
+        ("min.cleanable.dirty.ratio", "-0.1", "from 0 to 1"),
+        ("min.cleanable.dirty.ratio", "NaN", "from 0 to 1"),
+        ("min.cleanable.dirty.ratio", "half", "from 0 to 1"),
+        ("max.compaction.lag.ms", "0", "at least 1"),
+        ("delete.retention.ms", "-1", "at least 0"),
         ("retention.ms", "-2", "at least -1"),
         ("segment.bytes", "x", "whole number"),
         ("segment.bytes", "99999999999", "in range"),
@@ -27,12 +34,41 @@ fn settings_are_taken_or_refused_with_a_reason() {
         ("compression.zstd.level", "23", "between -131072 and 22"),
         ("compression.zstd.level", "-131073", "between -131072 and 22"),
         ("compression.lz4.level", "10", "fast compressor only"),
-        ("min.compaction.lag.ms", "1", "not served"),
+        ("local.retention.ms", "1", "not served"),
         ("no.such.setting", "1", "Unknown topic config name"),
     ] {
         let refused = check(&[(name, value)]).unwrap_err();
         assert!(refused.contains(word), "{name}={value}: {refused}");
     }
+}
+
+#[test]
+fn what_becomes_of_old_records() {
+    let retention = [("retention.ms", "5"), ("retention.bytes", "6"), ("retention.topic.bytes", "7")];
+    for (policy, deletes, compacts) in
+        [("delete", true, false), ("compact", false, true), ("delete, compact", true, true), ("", false, false)]
+    {
+        let given = retention.iter().copied().chain([("cleanup.policy", policy)]);
+        let log = TopicConfig::from_settings(given).expect("valid").log_config(1, 1);
+        let limits = (log.retention_ms, log.retention_bytes, log.retention_topic_bytes_share);
+        assert_eq!(limits, if deletes { (Some(5), Some(6), Some(7)) } else { (None, None, None) }, "{policy}");
+        assert_eq!(log.compaction.is_some(), compacts, "{policy}");
+    }
+    let tuned = [
+        ("cleanup.policy", "compact"),
+        ("delete.retention.ms", "1"),
+        ("min.compaction.lag.ms", "2"),
+        ("max.compaction.lag.ms", "3"),
+        ("min.cleanable.dirty.ratio", "0.25"),
+    ];
+    let compaction = check(&tuned).unwrap().log_config(1, 1).compaction;
+    let expected = CompactionConfig { delete_retention_ms: 1, min_lag_ms: 2, max_lag_ms: 3, min_dirty_ppm: 250_000 };
+    assert_eq!(compaction, Some(expected));
+    let described = check(&tuned).unwrap().describe();
+    assert!(tuned.iter().all(|(name, value)| described[name] == *value));
+    assert_eq!(TopicConfig::default().describe()["min.cleanable.dirty.ratio"], "0.5");
+    let conflict = check(&[("min.compaction.lag.ms", "5"), ("max.compaction.lag.ms", "1")]).unwrap_err();
+    assert_eq!(conflict, "conflict topic config setting min.compaction.lag.ms (5) > max.compaction.lag.ms (1)");
 }
 
 #[test]
@@ -93,6 +129,7 @@ fn values_that_come_to_the_same_are_the_same() {
         ("retention.ms", "x", "y", false),
         ("retention.ms", "5", "x", false),
         ("cleanup.policy", "delete", "compact", false),
+        ("cleanup.policy", "compact,delete", "delete, compact", true),
         ("flush.ms", "1", "9223372036854775807", true),
         ("key.schema", "a", "A", false),
     ] {

@@ -99,6 +99,11 @@ families! {
     JournalLiveBytes: Gauge "tidemill_journal_live_bytes" ["shard"] "What of it no checkpoint has freed; divided by its size, the journal's fill.";
     CheckpointSeconds: Histogram "tidemill_checkpoint_seconds" ["shard"] "Checkpoints that were made.";
     CheckpointsFailed: Counter "tidemill_checkpoints_failed_total" ["shard"] "Checkpoints that could not be made; they are tried again.";
+    Compactions: Counter "tidemill_compactions_total" ["shard"] "Passes of compaction over a log.";
+    CompactionReadBytes: Counter "tidemill_compaction_read_bytes_total" ["shard"] "Bytes of segments that compaction read; it reads twice what is dirty.";
+    CompactionWrittenBytes: Counter "tidemill_compaction_written_bytes_total" ["shard"] "Bytes of segments that compaction wrote.";
+    CompactionFreedBytes: Counter "tidemill_compaction_freed_bytes_total" ["shard"] "Bytes of records that compaction got rid of.";
+    CompactionsFailed: Counter "tidemill_compactions_failed_total" ["shard"] "Logs that are left as they are since something in them cannot be compacted.";
     DestageBytes: Counter "tidemill_destage_bytes_total" ["shard"] "Bytes that went from memory to segment files.";
     DestageWrites: Counter "tidemill_destage_writes_total" ["shard"] "Writes they went in.";
     AppendsHeldBack: Counter "tidemill_appends_held_back_total" ["shard"] "Appends that found no room in the journal or memory, each time they tried.";

@@ -129,6 +129,11 @@ fn storage(node: &Node, told: &mut Exposition) {
     told.value(Metric::JournalLiveBytes, &[], stats.journal_live_bytes);
     told.durations(Metric::CheckpointSeconds, &[], &meters.checkpoint_ns);
     told.value(Metric::CheckpointsFailed, &[], meters.checkpoints_failed.get());
+    told.value(Metric::Compactions, &[], meters.compactions.get());
+    told.value(Metric::CompactionReadBytes, &[], meters.compaction_read_bytes.get());
+    told.value(Metric::CompactionWrittenBytes, &[], meters.compaction_written_bytes.get());
+    told.value(Metric::CompactionFreedBytes, &[], meters.compaction_freed_bytes.get());
+    told.value(Metric::CompactionsFailed, &[], meters.compactions_failed.get());
     told.value(Metric::DestageBytes, &[], meters.destage_bytes.get());
     told.value(Metric::DestageWrites, &[], meters.destage_writes.get());
     told.value(Metric::AppendsHeldBack, &[], meters.appends_held_back.get());

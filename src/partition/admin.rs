@@ -20,6 +20,11 @@ pub async fn delete_records(node: &Rc<Node>, deletions: Vec<RecordsDeletion>) ->
 
 async fn delete_before(node: &Node, deletion: RecordsDeletion) -> Result<Offset, ErrorCode> {
     let partition = node.partitions.get(deletion.log).ok_or(ErrorCode::NotLeaderOrFollower)?;
+    // As in Kafka: compaction alone decides what goes.
+    let cleanup = partition.config().cleanup;
+    if cleanup.compact && !cleanup.delete {
+        return Err(ErrorCode::PolicyViolation);
+    }
     let high_watermark = partition.high_watermark();
     let before = deletion.before.unwrap_or(high_watermark);
     if before.0 < 0 || before > high_watermark {

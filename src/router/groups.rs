@@ -89,7 +89,7 @@ pub async fn find_coordinator(node: &Rc<Node>) -> Result<BrokerId, ErrorCode> {
             partitions: node.config.offsets_partitions,
             replication_factor: 1,
             settings: vec![
-                setting("retention.ms", "-1".to_owned()),
+                setting("cleanup.policy", "compact".to_owned()),
                 setting("compression.type", "producer".to_owned()),
                 setting("segment.bytes", SEGMENT_BYTES.to_string()),
             ],

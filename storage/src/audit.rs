@@ -9,7 +9,7 @@ use base::{LeaderEpoch, NO_EPOCH, Offset, WallTime};
 use record::{BatchView, NO_TIMESTAMP, crc_of};
 
 use crate::epochs::EpochTable;
-use crate::segment::{IndexEntry, OffsetEntry, SegmentMeta, TimeEntry};
+use crate::segment::{IndexEntry, OffsetEntry, SegmentMeta, SegmentName, TimeEntry};
 
 /// A sound batch, as far as indexes speak of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +54,8 @@ impl fmt::Display for BatchFault {
 pub struct BatchAudit<'a> {
     epochs: &'a EpochTable,
     log_start: Offset,
+    /// It was compacted: offsets may be missing, and batches be without records.
+    compacted: bool,
     /// `None` after a batch whose end is in doubt.
     next: Option<Offset>,
     epoch: LeaderEpoch,
@@ -64,14 +66,15 @@ pub struct BatchAudit<'a> {
 impl<'a> BatchAudit<'a> {
     /// `epochs` are what is known of the log from `log_start` on.
     #[must_use]
-    pub fn new(segment: Offset, epochs: &'a EpochTable, log_start: Offset) -> Self {
+    pub fn new(segment: SegmentName, epochs: &'a EpochTable, log_start: Offset) -> Self {
         Self {
             epochs,
             log_start,
-            next: Some(segment),
+            compacted: segment.revision > 0,
+            next: Some(segment.base),
             epoch: NO_EPOCH,
             max_timestamp: NO_TIMESTAMP,
-            max_timestamp_offset: segment,
+            max_timestamp_offset: segment.base,
         }
     }
 
@@ -85,11 +88,14 @@ impl<'a> BatchAudit<'a> {
         if !batch.has_valid_crc() {
             return Err(BatchFault::Checksum { stored: header.crc, computed: crc_of(batch.bytes()) });
         }
-        if let Some(expected) = expected.filter(|&expected| expected != header.base_offset) {
+        let follows =
+            |expected: Offset| header.base_offset == expected || self.compacted && header.base_offset > expected;
+        if let Some(expected) = expected.filter(|&expected| !follows(expected)) {
             return Err(BatchFault::Offset { found: header.base_offset, expected });
         }
         let (records, last_offset_delta) = (header.record_count, header.last_offset_delta);
-        if last_offset_delta < 0 || records < 1 || i64::from(records) > i64::from(last_offset_delta) + 1 {
+        let least = i32::from(!self.compacted);
+        if last_offset_delta < 0 || records < least || i64::from(records) > i64::from(last_offset_delta) + 1 {
             return Err(BatchFault::Count { records, last_offset_delta });
         }
         if header.compression().is_none() {

@@ -20,7 +20,11 @@ fn epochs(starts: &[(i32, i64)]) -> EpochTable {
 
 /// Batches one after another, in a segment from offset 5 of a log that starts there; what is found of each.
 fn check(table: &EpochTable, batches: &[Vec<u8>]) -> Vec<Result<i64, BatchFault>> {
-    let mut audit = BatchAudit::new(Offset(5), table, Offset(5));
+    check_revision(0, table, batches)
+}
+
+fn check_revision(revision: u8, table: &EpochTable, batches: &[Vec<u8>]) -> Vec<Result<i64, BatchFault>> {
+    let mut audit = BatchAudit::new(SegmentName { base: Offset(5), revision }, table, Offset(5));
     let mut position = 0;
     let mut found = Vec::new();
     for bytes in batches {
@@ -54,6 +58,17 @@ fn batches_follow_one_another_under_the_epochs_that_are_known() {
 }
 
 #[test]
+fn a_compacted_segment_may_have_gaps_and_batches_without_records() {
+    let table = EpochTable::default();
+    let empty = |base| record::emptied(BatchView::parse(&batch(base, 2, &[1, 2])).expect("whole").header());
+    let back = BatchFault::Offset { found: Offset(8), expected: Offset(10) };
+    let none = BatchFault::Count { records: 0, last_offset_delta: 1 };
+    assert_eq!(check_revision(1, &table, &[batch(7, 2, &[1]), empty(10)]), [Ok(7), Ok(11)]);
+    assert_eq!(check_revision(1, &table, &[batch(7, 2, &[1, 2, 3]), batch(8, 2, &[1])]), [Ok(9), Err(back)]);
+    assert_eq!(check(&table, &[empty(5)]), [Err(none)]);
+}
+
+#[test]
 fn every_flipped_bit_that_leaves_a_batch_is_seen() {
     let table = epochs(&[(2, 0)]);
     let sound = batch(5, 2, &[1, 2]);
@@ -61,7 +76,7 @@ fn every_flipped_bit_that_leaves_a_batch_is_seen() {
         let mut bytes = sound.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
         let Ok(flipped) = BatchView::parse(&bytes) else { continue };
-        let found = BatchAudit::new(Offset(5), &table, Offset(5)).batch(0, &flipped);
+        let found = BatchAudit::new(SegmentName::first(Offset(5)), &table, Offset(5)).batch(0, &flipped);
         assert!(found.is_err(), "bit {} of byte {}", bit % 8, bit / 8);
     }
 }
@@ -70,7 +85,7 @@ fn every_flipped_bit_that_leaves_a_batch_is_seen() {
 fn a_segment_ends_where_it_is_known_to() {
     let bytes = batch(5, 0, &[3, 9, 4]);
     let table = EpochTable::default();
-    let mut audit = BatchAudit::new(Offset(5), &table, Offset(0));
+    let mut audit = BatchAudit::new(SegmentName::first(Offset(5)), &table, Offset(0));
     audit.batch(0, &BatchView::parse(&bytes).expect("whole")).expect("sound");
     let meta = SegmentMeta {
         end_offset: Offset(8),

@@ -63,6 +63,12 @@ pub struct StoreConfig {
     pub destage_delay: Duration,
     /// How often every log is looked after: retention, rolling by age, idle producers and memory.
     pub upkeep_interval: Duration,
+    /// How often it is looked for logs to compact.
+    pub compaction_interval: Duration,
+    /// What the keys of the log that is compacted may take of memory: more keys take more passes.
+    pub compaction_map_bytes: usize,
+    /// Records of a compressed batch that is compacted expand to at most so much; a log that holds a larger one is left as it is.
+    pub compaction_expanded_bytes_max: usize,
     /// Appends of one log that are at least so long together go to the journal from where they are in memory; shorter ones are copied
     /// into the commit. What they stand in is whole blocks, so less than a few blocks is not worth it.
     pub apart_bytes: usize,
@@ -89,6 +95,9 @@ impl StoreConfig {
             checkpoint_interval: Duration::from_secs(60),
             destage_delay: Duration::from_millis(500),
             upkeep_interval: Duration::from_secs(30),
+            compaction_interval: Duration::from_secs(15),
+            compaction_map_bytes: 8 * MIB,
+            compaction_expanded_bytes_max: 64 * MIB,
             apart_bytes: 64 * KIB,
         }
     }
@@ -146,6 +155,29 @@ pub struct LogConfig {
     pub producer_expiration_ms: i64,
     /// How deep into a full disk its appends may go.
     pub space: SpaceClass,
+    /// It is its partition's only replica: what it holds is committed, whether anybody reads it or not.
+    pub only_replica: bool,
+    /// `cleanup.policy` names `compact`; where it does not name `delete`, there are no limits of retention.
+    pub compaction: Option<CompactionConfig>,
+}
+
+/// How a log is compacted: from its topic's settings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CompactionConfig {
+    /// `delete.retention.ms`: how long tombstones stay once they have been met.
+    pub delete_retention_ms: i64,
+    /// `min.compaction.lag.ms`.
+    pub min_lag_ms: i64,
+    /// `max.compaction.lag.ms`.
+    pub max_lag_ms: i64,
+    /// `min.cleanable.dirty.ratio`, in millionths.
+    pub min_dirty_ppm: u32,
+}
+
+impl Default for CompactionConfig {
+    fn default() -> Self {
+        Self { delete_retention_ms: 86_400_000, min_lag_ms: 0, max_lag_ms: i64::MAX, min_dirty_ppm: 500_000 }
+    }
 }
 
 impl Default for LogConfig {
@@ -162,11 +194,20 @@ impl Default for LogConfig {
             delete_delay_ms: 60_000,
             producer_expiration_ms: 86_400_000,
             space: SpaceClass::Normal,
+            only_replica: false,
+            compaction: None,
         }
     }
 }
 
 impl LogConfig {
+    /// The age at which a segment rolls: no record may wait for compaction longer than `max.compaction.lag.ms`, and those of the active
+    /// segment wait for it to end.
+    #[must_use]
+    pub fn segment_ms_max(&self) -> i64 {
+        self.compaction.map_or(self.segment_ms, |compaction| self.segment_ms.min(compaction.max_lag_ms))
+    }
+
     /// Of a log that was recovered and whose owner has not said yet how it is kept: nothing goes.
     #[must_use]
     pub fn until_told() -> Self {

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod budget;
 mod bytes;
 pub mod clock;
+pub mod compaction;
 pub mod config;
 pub mod epochs;
 pub mod format;
@@ -27,7 +28,7 @@ mod tasks;
 #[cfg(test)]
 mod testing;
 
-pub use config::{Durability, LogConfig, LogId, RecoverConfig, StoreConfig};
+pub use config::{CompactionConfig, Durability, LogConfig, LogId, RecoverConfig, StoreConfig};
 pub use epochs::EpochEnd;
 pub use journal::ring::batch_bytes_max;
 pub use log::{AppendError, AppendOptions, Appended, Duplicate, Durable, Log, Lost, Status};

@@ -95,7 +95,8 @@ fn log_of(entry: &Entry<'_>) -> Option<LogId> {
             | Control::StartMoved { log, .. }
             | Control::EpochAdopted { log, .. }
             | Control::Roll { log, .. }
-            | Control::Released { log, .. } => *log,
+            | Control::Released { log, .. }
+            | Control::Compacted { log, .. } => *log,
             Control::Placed { record } => LogRecord::decode(record).ok()?.id,
         },
     })

@@ -194,6 +194,11 @@ impl ProducerTable {
         })
     }
 
+    /// The last offset of each producer's last batch: compaction leaves that batch, or its header.
+    pub fn last_offsets(&self) -> impl Iterator<Item = Offset> {
+        self.producers.values().filter_map(|producer| producer.batches.last().map(|batch| batch.last_offset))
+    }
+
     /// Decides on a batch that a client sent. Changes nothing.
     pub fn check(&self, batch: &ProducerBatch) -> Result<Verdict, ProducerError> {
         let Some(producer) = self.producers.get(&batch.id) else {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::{Offset, Random};
 use sim::io::Crash;
 use storage::LogConfig;
-use storage::segment::{FileKind, file_name};
+use storage::segment::{FileKind, SegmentName};
 use world::{DATA, Machine, batch, log_id, options, small};
 
 #[test]
@@ -161,7 +161,7 @@ fn the_indexes_of_a_sealed_segment_end_with_their_last_entries() {
         }
         let dir = storage::config::paths::log_dir(DATA.as_ref(), "orders", log_id(0));
         for (kind, bytes) in [(FileKind::Index, 8), (FileKind::TimeIndex, 12)] {
-            let (shard, path) = (machine.shards[0].clone(), dir.join(file_name(Offset(0), kind)));
+            let (shard, path) = (machine.shards[0].clone(), dir.join(SegmentName::first(Offset(0)).file(kind)));
             let stat = machine.run(0, async move { shard.fs().stat(path).await.unwrap() }).unwrap();
             assert_eq!(stat.map(|stat| stat.bytes), Some(bytes), "{kind:?}, recovered: {recovered}");
         }

@@ -115,6 +115,27 @@ fn retention_by_size_frees_the_disk_and_nothing_comes_back() {
 }
 
 #[test]
+fn what_nobody_reads_falls_to_retention_too() {
+    let (mut machine, _, log) = start(7, tight, LogConfig { only_replica: true, ..keep_bytes(100_000) });
+    let (of_log, shard) = (log.clone(), machine.shards[0].clone());
+    machine.run(0, async move {
+        for tag in 0..100 {
+            append_durably(&of_log, &batch(tag, 5000, tag as i64), shard.wall()).await;
+        }
+    });
+    assert_eq!(log.high_watermark(), Offset(100), "all of it is held");
+    minutes(&mut machine, 10);
+    assert!((100_000..140_000).contains(&log.size_bytes()), "{} bytes are left", log.size_bytes());
+    // As after a start, when the owner has not told yet how the log is kept.
+    drop(log);
+    machine.crash(Crash::PowerLoss);
+    let (stores, _) = machine.start(1).expect("no crash");
+    let log = stores[0].log(log_id(0)).expect("it is still there");
+    log.set_config(LogConfig { only_replica: true, ..keep_bytes(100_000) });
+    assert_eq!(log.high_watermark(), log.end_offset());
+}
+
+#[test]
 fn an_idle_log_rolls_and_falls_to_its_age_whatever_its_records_claim() {
     for (timestamp, name) in [(0, "now"), (i64::MAX / 2, "the future"), (-1, "none")] {
         let config = LogConfig { retention_ms: Some(60_000), segment_ms: 3_600_000, ..LogConfig::default() };

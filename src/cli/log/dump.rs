@@ -74,10 +74,10 @@ fn kind_of(path: &Path) -> Option<Kind> {
     if COPY_NAMES.contains(&name) {
         return Some(Kind::Manifest);
     }
-    parse_file_name(name).map(|(base, kind)| match kind {
+    parse_file_name(name).map(|(segment, kind)| match kind {
         FileKind::Log => Kind::Segment,
-        FileKind::Index => Kind::Index(base),
-        FileKind::TimeIndex => Kind::TimeIndex(base),
+        FileKind::Index => Kind::Index(segment.base),
+        FileKind::TimeIndex => Kind::TimeIndex(segment.base),
     })
 }
 

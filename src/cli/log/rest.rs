@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use base::Offset;
 use shard::{DirEntry, Shard};
 use storage::LogId;
 use storage::config::paths;
 use storage::recovery::Survey;
-use storage::segment::{file_name, parse_file_name};
+use storage::segment::{SegmentName, parse_file_name};
 
 use super::super::failure::Failure;
 use super::frames::FrameReader;
@@ -108,18 +107,23 @@ async fn unknown(shard: &Shard, data_dir: &Path, found: &Survey, report: &mut Re
 }
 
 /// The segments of a log, with those that are on their way out.
-fn segments_of(found: &Survey, topic: &str, id: LogId) -> Option<BTreeSet<Offset>> {
+fn segments_of(found: &Survey, topic: &str, id: LogId) -> Option<BTreeSet<SegmentName>> {
     let planned = found.plan.logs.iter().find(|planned| planned.log.id == id && planned.log.topic == topic)?;
-    let kept = planned.log.segments.iter().map(|segment| segment.meta.base_offset);
+    let kept = planned.log.segments.iter().map(|segment| segment.meta.name());
     Some(kept.chain(planned.expired.iter().copied()).chain(planned.log.dropped.iter().copied()).collect())
 }
 
-async fn strays(shard: &Shard, dir: &Path, segments: &BTreeSet<Offset>, report: &mut Report) -> Result<(), Failure> {
+async fn strays(
+    shard: &Shard,
+    dir: &Path,
+    segments: &BTreeSet<SegmentName>,
+    report: &mut Report,
+) -> Result<(), Failure> {
     for entry in list(shard, dir).await? {
-        let known = parse_file_name(&entry.name)
-            .is_some_and(|(base, kind)| segments.contains(&base) && file_name(base, kind) == entry.name);
+        let known = parse_file_name(&entry.name).is_some_and(|(segment, _)| segments.contains(&segment));
         if !known {
-            let what = "no manifest and no journal knows this file: the broker leaves it alone";
+            let what =
+                "no manifest and no journal knows this file: the broker leaves it alone, until it compacts the log";
             report.note(Place::new(&dir.join(&entry.name), 0), what, None);
         }
     }

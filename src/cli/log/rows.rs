@@ -165,6 +165,7 @@ struct LogRecordRow<'a> {
     segments: usize,
     epochs: usize,
     producers_bytes: usize,
+    cleaned_to: i64,
 }
 
 #[derive(Serialize)]
@@ -179,6 +180,7 @@ struct SegmentRow {
     index_entries: u32,
     time_index_entries: u32,
     sealed: bool,
+    revision: u8,
 }
 
 #[derive(Serialize)]
@@ -200,11 +202,12 @@ pub fn show_log(position: u64, record: &LogRecord, details: bool, report: &mut R
         segments: record.segments.len(),
         epochs: record.epochs.len(),
         producers_bytes: record.producers.len(),
+        cleaned_to: record.cleaned_to.0,
     };
     report.row(&row, || {
         format!(
             "  byte {position}: log {} of topic {}, placement {}{}: offsets {} to {}, high watermark {}, {} segments, {} epochs, producers in \
-             {} bytes",
+             {} bytes{}",
             row.log,
             row.topic,
             row.placement,
@@ -214,7 +217,8 @@ pub fn show_log(position: u64, record: &LogRecord, details: bool, report: &mut R
             row.high_watermark,
             row.segments,
             row.epochs,
-            row.producers_bytes
+            row.producers_bytes,
+            if row.cleaned_to > 0 { format!(", compacted up to offset {}", row.cleaned_to) } else { String::new() }
         )
     });
     if !details {
@@ -239,15 +243,17 @@ fn show_segment(meta: &SegmentMeta, report: &mut Report) {
         index_entries: meta.index_entries,
         time_index_entries: meta.time_index_entries,
         sealed: meta.sealed,
+        revision: meta.revision,
     };
     report.row(&row, || {
         format!(
-            "    segment {} up to offset {}, {} bytes, {}: largest timestamp {} at offset {}, created {}, last append {}, {} index and {} \
+            "    segment {} up to offset {}, {} bytes, {}{}: largest timestamp {} at offset {}, created {}, last append {}, {} index and {} \
              time index entries",
             row.segment,
             row.end_offset,
             row.bytes,
             if row.sealed { "sealed" } else { "active" },
+            if row.revision > 0 { format!(", revision {}", row.revision) } else { String::new() },
             row.max_timestamp,
             row.max_timestamp_offset,
             row.created,
@@ -338,6 +344,14 @@ fn entry_row(entry: &Entry<'_>) -> EntryRow {
                 ("roll", Some(*log), format!("to segment {segment}; the one before has {sealed_bytes} bytes"))
             }
             Control::Released { log, placement } => ("released", Some(*log), format!("to placement {placement}")),
+            Control::Compacted { log, segment, cleaned_to } => (
+                "compacted",
+                Some(*log),
+                format!(
+                    "revision {} of segment {} up to offset {}, {} bytes; compacted up to offset {cleaned_to}",
+                    segment.revision, segment.base_offset, segment.end_offset, segment.bytes
+                ),
+            ),
         },
     };
     EntryRow { entry, log: log.map(|log| log.to_string()), what }

@@ -12,7 +12,7 @@ use storage::epochs::EpochTable;
 use storage::manifest::LogRecord;
 use storage::recovery::image::{JournalImage, ShardImage};
 use storage::recovery::log_replay::{Extent, LogReplay, SegmentReplay};
-use storage::segment::{FileKind, OffsetEntry, SegmentMeta, TimeEntry, file_name};
+use storage::segment::{FileKind, OffsetEntry, SegmentMeta, TimeEntry};
 
 use super::super::failure::Failure;
 use super::batches::{BatchWalk, Found, SegmentBytes};
@@ -51,7 +51,7 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     fn path(&self, kind: FileKind) -> PathBuf {
-        self.dir.join(file_name(self.meta.base_offset, kind))
+        self.dir.join(self.meta.name().file(kind))
     }
 }
 
@@ -153,7 +153,7 @@ impl LogChecks<'_> {
         let mut offsets = self.index::<OffsetEntry>(subject, FileKind::Index, subject.indexed.index_entries).await?;
         let mut times =
             self.index::<TimeEntry>(subject, FileKind::TimeIndex, subject.indexed.time_index_entries).await?;
-        let mut audit = BatchAudit::new(meta.base_offset, subject.epochs, subject.log_start);
+        let mut audit = BatchAudit::new(meta.name(), subject.epochs, subject.log_start);
         let mut walk = BatchWalk::new(match subject.overlay {
             Some((journal, extents)) => SegmentBytes::replayed(self.shard, file, meta.bytes, journal, extents),
             None => SegmentBytes::of_segment(self.shard, file, meta.bytes),

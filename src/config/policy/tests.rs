@@ -174,7 +174,7 @@ fn keys_are_known_and_given_once() {
         ("name: t\npartition: 5", Some(2), "is `partitions` meant?"),
         ("name: t\ntopic: 5", Some(2), "is `topics` meant?"),
         ("name: t\nno_such_thing_at_all: 5", Some(2), "by Kafka's names"),
-        ("name: t\nmin_compaction_lag_ms: 5", Some(2), "not served"),
+        ("name: t\nlocal_retention_ms: 5", Some(2), "not served"),
         ("name: t\nreset: [no_such_thing_at_all]", Some(2), "not known"),
         ("name: t\nreset: [partitions]", Some(2), "`partitions` is not known here"),
         ("name: t\nreset:\n  - [retention_ms]", Some(3), "lists a list"),

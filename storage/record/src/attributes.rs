@@ -1,7 +1,7 @@
 //! The 16 attribute bits of a batch: compression, timestamp type, transactional, control.
 //!
-//! Bits 0 to 2 name the compression, 3 the timestamp type, 4 transactional (KIP-98), 5 control (KIP-98). Bit 6 (a
-//! delete horizon, KIP-534) and above are carried along untouched.
+//! Bits 0 to 2 name the compression, 3 the timestamp type, 4 transactional (KIP-98), 5 control (KIP-98), 6 a delete
+//! horizon (KIP-534). Those above are carried along untouched.
 
 use std::fmt;
 
@@ -9,6 +9,7 @@ const COMPRESSION_MASK: u16 = 0b111;
 const APPEND_TIME_BIT: u16 = 1 << 3;
 const TRANSACTIONAL_BIT: u16 = 1 << 4;
 const CONTROL_BIT: u16 = 1 << 5;
+const DELETE_HORIZON_BIT: u16 = 1 << 6;
 
 /// How the records of a batch are compressed; the numbers are Kafka's and stand on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -108,6 +109,12 @@ impl Attributes {
         self.0 & CONTROL_BIT != 0
     }
 
+    /// The base timestamp is the time from which the batch's tombstones may go.
+    #[must_use]
+    pub fn has_delete_horizon(self) -> bool {
+        self.0 & DELETE_HORIZON_BIT != 0
+    }
+
     #[must_use]
     pub fn with_append_time(self) -> Self {
         Self(self.0 | APPEND_TIME_BIT)
@@ -121,5 +128,10 @@ impl Attributes {
     #[must_use]
     pub fn with_control(self, on: bool) -> Self {
         Self(self.0 & !CONTROL_BIT | if on { CONTROL_BIT } else { 0 })
+    }
+
+    #[must_use]
+    pub fn with_delete_horizon(self, on: bool) -> Self {
+        Self(self.0 & !DELETE_HORIZON_BIT | if on { DELETE_HORIZON_BIT } else { 0 })
     }
 }

@@ -196,6 +196,13 @@ impl BatchHeader {
         self.attributes.timestamp_type()
     }
 
+    /// From when on the tombstones of the batch may go (KIP-534): set by the first compaction that met them, in the place of the base
+    /// timestamp, from which the records' deltas count all the same.
+    #[must_use]
+    pub fn delete_horizon(&self) -> Option<WallTime> {
+        self.attributes.has_delete_horizon().then_some(self.base_timestamp)
+    }
+
     #[must_use]
     pub fn is_transactional(&self) -> bool {
         self.attributes.is_transactional()

@@ -19,6 +19,7 @@
 //! | write records | [`BatchBuilder`] |
 //! | look into records | [`find_timestamp`], [`find_max_timestamp`], [`check_records`] |
 //! | store a batch with another codec | [`recompress`] |
+//! | take records out of a batch | [`select`], [`retain`], [`emptied`] |
 //! | choose a partition | [`partition_for_key`] |
 
 mod attributes;
@@ -33,6 +34,7 @@ mod patch;
 mod produce;
 mod recompress;
 mod records;
+mod retain;
 mod varint;
 
 pub use attributes::{Attributes, Compression, TimestampType};
@@ -50,3 +52,4 @@ pub use patch::BatchMut;
 pub use produce::{InvalidBatch, ProduceLimits, RefusalKind, Sequences, Summary, validate_for_produce};
 pub use recompress::{RecompressLimits, Recompression, recompress};
 pub use records::{DecodeError, Decoded, Header, Headers, Record, RecordError, Records, decode_records};
+pub use retain::{Selection, emptied, retain, select};

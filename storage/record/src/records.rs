@@ -139,6 +139,11 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// Bytes that have not been walked.
+    pub(crate) fn rest_bytes(&self) -> usize {
+        self.rest.len()
+    }
+
     fn step(&mut self) -> Result<Option<Record<'a>>, RecordError> {
         let want = self.count?;
         if self.index == want {

@@ -16,6 +16,7 @@ fn at(first: i64, last: i64, position: u64) -> AppendAt {
 
 fn one_of_each() -> Vec<Entry<'static>> {
     let segment = SegmentMeta { end_offset: Offset(9), bytes: 700, ..SegmentMeta::new(Offset(4), WallTime(17)) };
+    let compacted = SegmentMeta { sealed: true, revision: 3, ..segment };
     let controls = [
         Control::Create { log: log(0), placement: PlacementEpoch(4), created: WallTime(5), topic: "orders" },
         Control::Remove { log: log(0) },
@@ -25,6 +26,7 @@ fn one_of_each() -> Vec<Entry<'static>> {
         Control::Placed { record: b"any record" },
         Control::Roll { log: log(0), segment: Offset(12), sealed_bytes: 900, created: WallTime(6) },
         Control::Released { log: log(0), placement: PlacementEpoch(5) },
+        Control::Compacted { log: log(0), segment: compacted, cleaned_to: Offset(7) },
     ];
     let data = [
         Entry::Append { at: at(10, 12, 8100), bytes: b"three batches" },
@@ -104,6 +106,15 @@ fn entries_that_make_no_sense_are_refused() {
             malformed(kind::CREATE),
         ),
         ("an end below its segment", body(Control::Truncate { log: log(0), end: Offset(3), segment }), malformed(5)),
+        (
+            "an empty segment from compaction",
+            body(Control::Compacted {
+                log: log(0),
+                segment: SegmentMeta { sealed: true, revision: 1, ..segment },
+                cleaned_to: Offset(0),
+            }),
+            malformed(kind::COMPACTED),
+        ),
         ("a negative start", body(Control::StartMoved { log: log(0), start: Offset(-1) }), malformed(6)),
         (
             "no epoch",

@@ -25,6 +25,7 @@ pub(super) mod kind {
     pub const REF: u8 = 10;
     pub const RELEASED: u8 = 11;
     pub const APPEND_APART: u8 = 12;
+    pub const COMPACTED: u8 = 13;
 }
 
 /// Where an append goes and what it holds.
@@ -111,6 +112,12 @@ pub enum Control<'a> {
         log: LogId,
         placement: PlacementEpoch,
     },
+    /// `segment`, whose files are final, replaces all that stand between its offsets. Compaction has seen all records below `cleaned_to`.
+    Compacted {
+        log: LogId,
+        segment: SegmentMeta,
+        cleaned_to: Offset,
+    },
 }
 
 /// A control entry's kind and body.
@@ -176,6 +183,12 @@ impl Control<'_> {
                 put_log_id(&mut body, *log);
                 body.extend_from_slice(&placement.0.to_be_bytes());
                 kind::RELEASED
+            }
+            Self::Compacted { log, segment, cleaned_to } => {
+                put_log_id(&mut body, *log);
+                body.extend_from_slice(&cleaned_to.0.to_be_bytes());
+                body.extend_from_slice(&segment.encode());
+                kind::COMPACTED
             }
         };
         EncodedControl { kind, body }
@@ -339,6 +352,11 @@ fn decode_body(kind: u8, body: &[u8]) -> Result<Option<Entry<'_>>, Short> {
             Control::Roll { log, segment, sealed_bytes, created: WallTime(reader.i64()?) }
         }
         kind::RELEASED => Control::Released { log: reader.log_id()?, placement: reader.placement()? },
+        kind::COMPACTED => {
+            let (log, cleaned_to) = (reader.log_id()?, reader.offset()?);
+            let segment = SegmentMeta::decode(reader.array_ref()?).map_err(|_| Short)?;
+            Control::Compacted { log, segment, cleaned_to }
+        }
         _ => return Ok(None),
     };
     if !reader.is_empty() || !control_is_sane(&entry) {
@@ -354,6 +372,9 @@ fn control_is_sane(control: &Control<'_>) -> bool {
         Control::StartMoved { start, .. } => start.0 >= 0,
         Control::EpochAdopted { epoch, start, .. } => epoch.0 >= 0 && start.0 >= 0,
         Control::Roll { segment, sealed_bytes, .. } => segment.0 >= 0 && *sealed_bytes <= SEGMENT_BYTES_MAX,
+        Control::Compacted { segment, cleaned_to, .. } => {
+            segment.sealed && segment.revision > 0 && !segment.is_empty() && cleaned_to.0 >= 0
+        }
         Control::Create { topic, .. } => is_topic_name(topic),
         Control::Remove { .. } | Control::Placed { .. } | Control::Released { .. } => true,
     }

@@ -8,6 +8,7 @@
 
 mod append;
 mod durable;
+mod replace;
 mod structure;
 
 use std::cell::RefCell;
@@ -21,6 +22,7 @@ use shard::sync::{Event, Semaphore};
 pub use append::{AppendError, AppendOptions, Appended, Duplicate};
 pub(crate) use durable::Waiters;
 pub use durable::{Durable, Lost};
+pub(crate) use replace::Replacement;
 pub(crate) use structure::log_dir;
 
 use crate::config::{LogConfig, LogId};
@@ -28,13 +30,13 @@ use crate::epochs::{EpochEnd, EpochTable};
 use crate::manifest::LogRecord;
 use crate::producer::{ActiveProducer, ProducerTable};
 use crate::read::{Cursors, LogSource, LogView, Read, ReadError, ReadLimits};
-use crate::segment::{ActiveSegment, RollLimits, SegmentMeta, jittered_ms};
+use crate::segment::{ActiveSegment, RollLimits, SegmentMeta, SegmentName, jittered_ms};
 use crate::space::SpaceClass;
 use crate::store::core::StoreCore;
 use crate::tail::{Address, SegmentPosition, Tail};
 
 /// `segment.index.bytes`, not a setting of topics here: Kafka's default, which a segment of 1 GiB never reaches.
-const SEGMENT_INDEX_BYTES: u64 = 10 << 20;
+pub(crate) const SEGMENT_INDEX_BYTES: u64 = 10 << 20;
 
 /// What may be done with a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +64,7 @@ pub(crate) struct LogInner {
     pub(crate) state: RefCell<LogState>,
     /// What is flushed, or held, has changed, or where the log starts, or its status.
     pub(crate) changed: Event,
-    /// Held by whoever writes to its files: destage, a checkpoint, a truncation.
+    /// Held by whoever writes to its files: destage, a checkpoint, a truncation, compaction when it puts a segment in place.
     pub(crate) files_turn: Semaphore,
 }
 
@@ -81,6 +83,9 @@ pub(crate) struct LogState {
     pub(crate) producers: ProducerTable,
     /// Sealed segments whose files are final.
     pub(crate) sealed: Vec<SegmentMeta>,
+    /// Compaction has seen all records below, and of each key has left the last one.
+    pub(crate) cleaned_to: Offset,
+    pub(crate) cleaning: CleaningState,
     /// Sealed segments that a checkpoint has yet to finish (bytes, exact lengths, indexes), then the active one, always there.
     pub(crate) open: Vec<ActiveSegment>,
     pub(crate) tail: Tail,
@@ -98,6 +103,7 @@ pub(crate) struct LogState {
     pub(crate) reserved_bytes: u64,
     pub(crate) waiters: Waiters,
     /// A new one after each truncation, and for each log that the store opens: what was read from disk under another is not used.
+    /// Compaction needs none: its files have names of their own.
     pub(crate) generation: u32,
     /// Differs from `record`.
     pub(crate) dirty: bool,
@@ -109,6 +115,15 @@ pub(crate) struct LogState {
     pub(crate) ripe: bool,
     /// Offline, and what the journal held of it is in its orphan file.
     pub(crate) kept: bool,
+}
+
+/// What the compaction of a log has come to since the store opened it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct CleaningState {
+    /// Files that a crash left have been looked for.
+    pub(crate) swept: bool,
+    /// Something in it cannot be compacted, which has been said: it is left as it is.
+    pub(crate) given_up: bool,
 }
 
 impl LogState {
@@ -126,12 +141,19 @@ impl LogState {
         SegmentPosition { segment: active.base_offset, position: active.bytes }
     }
 
+    /// The segment that begins at an offset, as its files are called.
+    pub(crate) fn name_of(&self, base: Offset) -> SegmentName {
+        let found =
+            self.open.iter().map(|segment| &segment.meta).chain(&self.sealed).find(|meta| meta.base_offset == base);
+        found.map_or(SegmentName::first(base), SegmentMeta::name)
+    }
+
     pub(crate) fn roll_limits(&self) -> RollLimits {
         let config = &self.config;
         let base = self.active().meta.base_offset;
         RollLimits {
             segment_bytes: config.segment_bytes,
-            segment_ms: jittered_ms(config.segment_ms, config.segment_jitter_ms, self.placement.0, base),
+            segment_ms: jittered_ms(config.segment_ms_max(), config.segment_jitter_ms, self.placement.0, base),
             index_bytes: SEGMENT_INDEX_BYTES,
         }
     }
@@ -150,6 +172,14 @@ impl LogState {
         for meta in self.sealed.iter_mut().chain(open).filter(|meta| meta.last_append.max(meta.created) > now) {
             meta.last_append = meta.last_append.min(now);
             meta.created = meta.created.min(now);
+            self.dirty = true;
+        }
+    }
+
+    /// Nobody else is asked before what an only replica holds is committed.
+    fn commit_held(&mut self) {
+        if self.config.only_replica && self.held_end > self.high_watermark {
+            self.high_watermark = self.held_end;
             self.dirty = true;
         }
     }
@@ -223,7 +253,9 @@ impl Log {
     pub fn set_config(&self, config: LogConfig) {
         let mut state = self.0.state.borrow_mut();
         self.0.core.space.borrow_mut().reclassed(state.reserved_bytes, state.space_class(), config.space);
+        state.cleaning.given_up &= state.config == config;
         state.config = config;
+        state.commit_held();
     }
 
     #[must_use]
@@ -358,6 +390,7 @@ impl LogInner {
             epochs: state.epochs.entries().to_vec(),
             segments: state.sealed.iter().copied().chain(state.open.iter().map(with_entries)).collect(),
             producers,
+            cleaned_to: state.cleaned_to.clamp(Offset(0), state.end),
         }
     }
 
@@ -372,6 +405,7 @@ impl LogInner {
             }
             if held {
                 state.held_end = end;
+                state.commit_held();
             }
             let held_end = state.held_end;
             state.waiters.reached(held_end)

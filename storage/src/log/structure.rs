@@ -16,7 +16,7 @@ use super::{Log, LogState, Status};
 use crate::config::paths;
 use crate::journal::codec::Control;
 use crate::recovery::image::read_file_range;
-use crate::segment::{ActiveSegment, BLOCK_BYTES, FileKey, FileKind, SegmentMeta, file_name};
+use crate::segment::{ActiveSegment, BLOCK_BYTES, FileKey, FileKind, SegmentMeta, SegmentName};
 use crate::store::core::StoreCore;
 use crate::store::destage::{destage, is_full};
 use crate::store::queue::Pending;
@@ -143,22 +143,25 @@ impl Log {
             state.dirty |= count > 0;
             state.sealed.drain(..count).collect()
         };
-        self.trash_segments(expired.iter().map(|segment| segment.base_offset).collect()).await
+        self.trash_segments(expired.iter().map(SegmentMeta::name).collect()).await
     }
 
     /// Renames the files of segments into the trash.
-    async fn trash_segments(&self, bases: Vec<Offset>) -> Result<Vec<std::path::PathBuf>, StoreError> {
+    pub(crate) async fn trash_segments(
+        &self,
+        segments: Vec<SegmentName>,
+    ) -> Result<Vec<std::path::PathBuf>, StoreError> {
         let core = &self.0.core;
         let (fs, trash_dir) = (core.shard.fs(), paths::trash_dir(core.data_dir()));
         let mut trashed = Vec::new();
-        for base in bases {
-            core.files.forget(self.0.id, base);
-            core.writers.forget(self.0.id, base);
-            core.dirty.borrow_mut().forget(self.0.id, base);
+        for segment in segments {
+            core.files.forget(self.0.id, segment);
+            core.writers.forget(self.0.id, segment);
+            core.dirty.borrow_mut().forget(self.0.id, segment);
             for kind in FileKind::ALL {
-                let from = self.0.dir.join(file_name(base, kind));
-                let to =
-                    trash_dir.join(format!("{}-{:016x}-{}", self.0.id, core.shard.random(), file_name(base, kind)));
+                let name = segment.file(kind);
+                let to = trash_dir.join(format!("{}-{:016x}-{name}", self.0.id, core.shard.random()));
+                let from = self.0.dir.join(name);
                 match fs.rename(&from, &to).await {
                     Ok(()) => trashed.push(to),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -242,10 +245,11 @@ impl Log {
     }
 
     /// The segments that a cut takes out of the log.
-    fn dropped_by(&self, kept: &SegmentMeta) -> Vec<Offset> {
+    fn dropped_by(&self, kept: &SegmentMeta) -> Vec<SegmentName> {
         let state = self.0.state.borrow();
         let stays = state.segments().any(|segment| segment.base_offset == kept.base_offset);
-        state.segments().map(|segment| segment.base_offset).filter(|base| !stays || *base > kept.base_offset).collect()
+        let names = state.segments().map(SegmentMeta::name);
+        names.filter(|segment| !stays || segment.base > kept.base_offset).collect()
     }
 
     /// The segment in which the log will end, cut, and what its last block holds below the cut. It is read from its beginning, so
@@ -261,10 +265,11 @@ impl Log {
             return Ok((ActiveSegment::new(end, core.shard.wall(), interval), Vec::new()));
         };
         let mut kept = ActiveSegment::new(found.base_offset, found.created, interval);
+        kept.meta.revision = found.revision;
         if found.base_offset == end || found.bytes == 0 {
             return Ok((kept, Vec::new()));
         }
-        let key = FileKey { log: self.0.id, segment: found.base_offset, kind: FileKind::Log };
+        let key = FileKey { log: self.0.id, segment: found.name(), kind: FileKind::Log };
         let file = core.files.open(key, &self.0.dir).await?;
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the segment does not hold the batches it should");
         let (mut window, mut window_at) = (Vec::new(), 0);
@@ -290,7 +295,7 @@ impl Log {
     /// Makes the file of the segment end where the log does, durably, before anything is appended.
     async fn shrink(&self, meta: &SegmentMeta) -> io::Result<()> {
         let core = &self.0.core;
-        let key = FileKey { log: self.0.id, segment: meta.base_offset, kind: FileKind::Log };
+        let key = FileKey { log: self.0.id, segment: meta.name(), kind: FileKind::Log };
         if core.shard.fs().stat(key.path(&self.0.dir)).await?.is_none() {
             return Ok(());
         }
@@ -328,8 +333,8 @@ impl Log {
     pub(crate) async fn leave(&self) {
         let core = &self.0.core;
         let _turn = self.0.files_turn.acquire(1).await.expect("the semaphore is never closed");
-        for base in self.segments().iter().map(|segment| segment.base_offset) {
-            core.files.forget(self.0.id, base);
+        for segment in self.segments().iter().map(SegmentMeta::name) {
+            core.files.forget(self.0.id, segment);
         }
         core.writers.forget_log(self.0.id);
         core.dirty.borrow_mut().forget_log(self.0.id);
@@ -362,6 +367,7 @@ impl LogState {
     fn forget_above(&mut self, end: Offset, generation: u32) {
         self.end = end;
         self.start = self.start.min(end);
+        self.cleaned_to = self.cleaned_to.min(end);
         self.held_end = end;
         self.durable_end = end;
         self.high_watermark = self.high_watermark.min(end);

@@ -33,6 +33,8 @@ const LOG_BYTES_MIN: usize = 4 + 20 + 2 + 1 + 8 + 1 + 3 * 8 + 3 * 4;
 const EPOCH_BYTES: usize = 12;
 const SEGMENT_BYTES: usize = SegmentMeta::ENCODED_BYTES;
 const FLAG_OFFLINE: u8 = 1;
+/// It ends with the offset that compaction has come to.
+const FLAG_CLEANED: u8 = 2;
 
 /// What the head of a manifest says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,6 +72,8 @@ pub struct LogRecord {
     pub segments: Vec<SegmentMeta>,
     /// The snapshot of the producer table, as that encodes itself.
     pub producers: Vec<u8>,
+    /// Compaction has seen all records below; 0 for a log that has never been compacted.
+    pub cleaned_to: Offset,
 }
 
 /// Bytes that are no valid manifest.
@@ -105,7 +109,8 @@ impl LogRecord {
         out.extend_from_slice(&(self.topic.len() as u16).to_be_bytes());
         out.extend_from_slice(self.topic.as_bytes());
         out.extend_from_slice(&self.placement.0.to_be_bytes());
-        out.push(if self.offline { FLAG_OFFLINE } else { 0 });
+        let cleaned = self.cleaned_to.0 > 0;
+        out.push(if self.offline { FLAG_OFFLINE } else { 0 } | if cleaned { FLAG_CLEANED } else { 0 });
         for offset in [self.start, self.end, self.high_watermark] {
             out.extend_from_slice(&offset.0.to_be_bytes());
         }
@@ -120,6 +125,9 @@ impl LogRecord {
         }
         out.extend_from_slice(&(self.producers.len() as u32).to_be_bytes());
         out.extend_from_slice(&self.producers);
+        if cleaned {
+            out.extend_from_slice(&self.cleaned_to.0.to_be_bytes());
+        }
         out
     }
 
@@ -133,7 +141,8 @@ impl LogRecord {
 
     /// What replay and the store rely on.
     fn is_sane(&self) -> bool {
-        let offsets = 0 <= self.start.0 && self.start <= self.end && self.high_watermark.0 >= 0;
+        let cleaned = 0 <= self.cleaned_to.0 && self.cleaned_to <= self.end;
+        let offsets = 0 <= self.start.0 && self.start <= self.end && self.high_watermark.0 >= 0 && cleaned;
         let rising = self.segments.is_sorted_by(|earlier, later| {
             earlier.sealed && earlier.end_offset <= later.base_offset && earlier.base_offset < later.base_offset
         });
@@ -162,11 +171,12 @@ fn read_log(reader: &mut Reader<'_>) -> Result<LogRecord, Short> {
     }
     let producer_bytes = reader.u32()? as usize;
     let producers = reader.bytes(producer_bytes)?.to_vec();
-    if !reader.is_empty() || flags & !FLAG_OFFLINE != 0 {
+    let cleaned_to = if flags & FLAG_CLEANED == 0 { Offset(0) } else { reader.offset()? };
+    if !reader.is_empty() || flags & !(FLAG_OFFLINE | FLAG_CLEANED) != 0 {
         return Err(Short);
     }
     let offline = flags & FLAG_OFFLINE != 0;
-    Ok(LogRecord { id, topic, placement, offline, start, end, high_watermark, epochs, segments, producers })
+    Ok(LogRecord { id, topic, placement, offline, start, end, high_watermark, epochs, segments, producers, cleaned_to })
 }
 
 /// Gathers the checksum of a manifest while its records are written, then makes the head block.

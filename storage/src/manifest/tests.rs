@@ -27,6 +27,7 @@ fn record(random: &mut Random, number: i32) -> LogRecord {
         epochs,
         segments,
         producers: (0..random.below(40)).map(|_| random.next_u64() as u8).collect(),
+        cleaned_to: Offset(random.below(2) as i64 * random.below(base as u64 + 1) as i64),
     }
 }
 

@@ -13,14 +13,13 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
-use base::Offset;
 use shard::sync::{Event, Permit};
 use shard::{Account, Arena, Buf, Class, Shard, Slice};
 
 use super::ReadError;
 use crate::budget::{Budget, PIECE_BYTES_MAX};
 use crate::config::LogId;
-use crate::segment::{BLOCK_BYTES, FileKey, FileKind, FileTable};
+use crate::segment::{BLOCK_BYTES, FileKey, FileKind, FileTable, SegmentName};
 
 /// Unit of reading and caching.
 pub const READ_BLOCK_BYTES: u64 = PIECE_BYTES_MAX as u64;
@@ -269,7 +268,7 @@ impl BlockCache {
     }
 
     /// A segment's index files are replaced: what is known of the old ones goes.
-    pub fn forget_indexes(&self, log: LogId, segment: Offset) {
+    pub fn forget_indexes(&self, log: LogId, segment: SegmentName) {
         let mut state = self.0.state.borrow_mut();
         for kind in [FileKind::Index, FileKind::TimeIndex] {
             let file = FileKey { log, segment, kind };

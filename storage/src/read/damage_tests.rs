@@ -3,7 +3,7 @@
 use super::tests::{Setup, TestLog, limits, setup};
 use super::*;
 use crate::config::LogId;
-use crate::segment::FileKind;
+use crate::segment::{FileKind, SegmentName};
 use crate::testing::batch;
 use record::{Batches, HEADER_BYTES};
 
@@ -78,7 +78,7 @@ fn a_flipped_bit_is_named_and_what_is_before_it_is_served() {
                 for bit in [0, 3, 7] {
                     let flip = Flip { batch, byte, bit };
                     disk.change(&path, |file| flip.apply(file));
-                    cache.files().forget(LogId::default(), Offset(0));
+                    cache.files().forget(LogId::default(), SegmentName::first(Offset(0)));
                     for from in [0, (batch * RECORDS - 3).max(0), batch * RECORDS, batch * RECORDS + 2] {
                         for max_bytes in [1, 2000, 1 << 20] {
                             read_up_to(&log, &cache, from, max_bytes, flip).await;

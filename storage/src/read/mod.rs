@@ -114,10 +114,12 @@ pub async fn read_log(
         };
         let segment = plan.segment.meta.base_offset;
         let result = plan.run(cache).await;
-        // Meanwhile the log may have been cut, or the segment have fallen to retention: then it is looked up again.
+        // Meanwhile the log may have been cut, or the segment have fallen to retention or been compacted: then it is looked up again.
         let unchanged = log.view(|view| {
-            let of = view.segment_of(plan.from).map(|of| view.meta(of).base_offset);
-            view.generation == plan.segment.file.generation && of == Some(segment) && view.start <= plan.from
+            let of = view.segment_of(plan.from).map(|of| view.meta(of).name());
+            view.generation == plan.segment.file.generation
+                && of == Some(plan.segment.meta.name())
+                && view.start <= plan.from
         });
         let mut got = match result {
             Ok(got) => got,

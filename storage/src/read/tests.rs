@@ -12,7 +12,9 @@ use super::*;
 use crate::budget::Budget;
 use crate::config::LogId;
 use crate::epochs::{EpochStart, EpochTable};
-use crate::segment::{ActiveSegment, FileKey, FileKind, FileTable, SegmentMeta, rebuild_index, write_index_files};
+use crate::segment::{
+    ActiveSegment, FileKey, FileKind, FileTable, SegmentMeta, SegmentName, rebuild_index, write_index_files,
+};
 use crate::tail::{SegmentPosition, Tail, TailCache};
 use crate::testing::batch;
 use crate::testing::disk::Disk;
@@ -106,7 +108,7 @@ impl TestLog {
     }
 
     pub(super) fn path(&self, segment: Offset, kind: FileKind) -> PathBuf {
-        FileKey { log: LogId::default(), segment, kind }.path(&self.dir)
+        FileKey { log: LogId::default(), segment: SegmentName::first(segment), kind }.path(&self.dir)
     }
 
     /// Writes all there is to the files, as destage does.
@@ -352,7 +354,7 @@ fn damage_is_named_and_an_index_that_lies_is_walked_around() {
             disk.change(&path, |file| *file = sound.0.clone());
         }
         // The file was replaced under the table's handle: forget it. Then: too short, missing, unreadable.
-        let forget = || cache.files().forget(LogId::default(), Offset(0));
+        let forget = || cache.files().forget(LogId::default(), SegmentName::first(Offset(0)));
         forget();
         disk.change(&path, |file| file.truncate(150_000));
         assert!(matches!(log.read(&cache, 200, &limits(1000, 300)).await, Err(ReadError::Corrupt { .. })));
@@ -407,7 +409,7 @@ fn lost_indexes_are_built_anew_as_they_were() {
             assert!(disk.get(path) == Some(before), "{}", path.display());
         }
         disk.change(log.path(Offset(0), FileKind::Log), |file| file[900_008] = 0xff);
-        cache.files().forget(LogId::default(), Offset(0));
+        cache.files().forget(LogId::default(), SegmentName::first(Offset(0)));
         while cache.evict_one() {}
         let damaged = rebuild_index(&cache, &segment, INTERVAL).await;
         assert!(matches!(damaged, Err(ReadError::Corrupt { position: 900_000, .. })));

@@ -26,6 +26,8 @@ const INLINE_COMPRESSED_BYTES_MAX: usize = 2048;
 struct Candidate {
     segment: SegmentOnDisk,
     floor: Floor<TimeEntry>,
+    /// Memory has batches of it as they were before it was compacted, which need not fit its index.
+    differs_in_memory: bool,
     /// First offset of the log in it.
     from: Offset,
 }
@@ -53,7 +55,7 @@ pub async fn offset_for_time(
             Ok(entry) => checked_start(log, cache, entry, from, upto, &damaged_index).await?,
             Err(_) => None,
         };
-        if begin.is_none() {
+        if begin.is_none() && !candidate.differs_in_memory {
             damaged_index(meta.base_offset);
         }
         let end = meta.end_offset.min(upto);
@@ -77,6 +79,8 @@ fn candidate(log: &impl LogSource, at: WallTime, above: Offset) -> Result<Option
         Ok(found.map(|segment| Candidate {
             segment: view.on_disk(segment),
             floor: view.time_floor(segment, at),
+            differs_in_memory: view.meta(segment).revision > 0
+                && view.tail.start_offset() < view.meta(segment).end_offset,
             from: view.meta(segment).base_offset.max(view.start),
         }))
     })

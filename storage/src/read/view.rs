@@ -121,12 +121,15 @@ impl LogView<'_> {
     pub fn on_disk(&self, segment: usize) -> SegmentOnDisk {
         let meta = *self.meta(segment);
         let memory = self.tail.start_place();
+        // Where memory goes on within a segment that was compacted since, its place is one in the old file.
+        let is_final = meta.revision > 0 && segment < self.sealed.len();
         let (readable_bytes, resume) = match meta.base_offset.cmp(&memory.segment) {
+            _ if is_final => (meta.bytes, meta.end_offset),
             std::cmp::Ordering::Less => (meta.bytes, meta.end_offset),
             std::cmp::Ordering::Equal => (memory.position, self.tail.start_offset()),
             std::cmp::Ordering::Greater => (0, meta.base_offset),
         };
-        let key = FileKey { log: self.id, segment: meta.base_offset, kind: FileKind::Log };
+        let key = FileKey { log: self.id, segment: meta.name(), kind: FileKind::Log };
         SegmentOnDisk {
             file: BlockFile { key, dir: self.dir.clone(), generation: self.generation, readable_bytes },
             meta,
@@ -178,7 +181,7 @@ impl LogView<'_> {
         }
         let segment = self.segment_of(from).expect("an offset below the end is in a segment");
         let on_disk = self.on_disk(segment);
-        let cursor = self.cursors.borrow_mut().take(from, on_disk.file.key.segment);
+        let cursor = self.cursors.borrow_mut().take(from, on_disk.file.key.segment.base);
         Ok(ReadPlan::Disk(Box::new(DiskPlan {
             from,
             limits: *limits,

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use base::{MIB, Offset, WallTime};
+use base::{MIB, WallTime};
 use record::Batches;
 use shard::{File, OpenOptions, Shard, WriteSync};
 
@@ -16,7 +16,7 @@ use super::log_replay::{Extent, LogReplay, SegmentReplay};
 use super::plan::PlannedLog;
 use super::{RecoverError, offline};
 use crate::config::paths;
-use crate::segment::{ActiveIndex, ActiveSegment, BLOCK_BYTES, FileKind, SegmentMeta, file_name};
+use crate::segment::{ActiveIndex, ActiveSegment, BLOCK_BYTES, FileKind, SegmentMeta, SegmentName};
 
 /// Segment bytes gathered before they are written.
 const WRITE_BYTES: usize = MIB;
@@ -101,17 +101,17 @@ impl Applying<'_> {
         RecoverError::io(what, path.to_owned())
     }
 
-    async fn run(&mut self, log: &mut LogReplay, expired: &[Offset]) -> Result<(), RecoverError> {
+    async fn run(&mut self, log: &mut LogReplay, expired: &[SegmentName]) -> Result<(), RecoverError> {
         if log.offline {
             return Ok(());
         }
-        let gone: Vec<Offset> = log.dropped.iter().chain(expired).copied().collect();
+        let gone: Vec<SegmentName> = log.dropped.iter().chain(expired).copied().collect();
         let touched = is_touched(log);
         if !touched && gone.is_empty() {
             return Ok(());
         }
-        for base in gone {
-            self.trash(log, base).await?;
+        for segment in gone {
+            self.trash(log, segment).await?;
         }
         if touched {
             for segment in &mut log.segments {
@@ -147,10 +147,10 @@ impl Applying<'_> {
         if self.context.syncs_each { file.datasync().await } else { Ok(()) }
     }
 
-    async fn trash(&mut self, log: &LogReplay, base: Offset) -> Result<(), RecoverError> {
+    async fn trash(&mut self, log: &LogReplay, segment: SegmentName) -> Result<(), RecoverError> {
         let fs = self.context.shard.fs();
         for kind in FileKind::ALL {
-            let name = file_name(base, kind);
+            let name = segment.file(kind);
             let to = paths::trash_dir(&self.context.data_dir).join(format!("{}-{name}", log.id));
             let from = self.dir.join(name);
             match fs.rename(&from, &to).await {
@@ -164,7 +164,7 @@ impl Applying<'_> {
 
     async fn segment(&mut self, segment: &mut SegmentReplay) -> Result<(), RecoverError> {
         let fs = self.context.shard.fs();
-        let path = self.dir.join(file_name(segment.meta.base_offset, FileKind::Log));
+        let path = self.dir.join(segment.meta.name().file(FileKind::Log));
         let file = match fs.open(&path, OPEN).await {
             // Nearly always there: asking first would cost every log a round.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -206,7 +206,7 @@ impl Applying<'_> {
             if range.is_empty() {
                 continue;
             }
-            let path = self.dir.join(file_name(indexed.base_offset, kind));
+            let path = self.dir.join(indexed.name().file(kind));
             let options = OpenOptions { write: false, create: false, ..OPEN };
             let read = async {
                 let file = self.context.shard.fs().open(&path, options).await?;
@@ -230,7 +230,7 @@ impl Applying<'_> {
     async fn write_index(&self, segment: &ActiveSegment, sealed: bool) -> Result<(), RecoverError> {
         let fs = self.context.shard.fs();
         for write in segment.index.pending() {
-            let path = self.dir.join(file_name(segment.meta.base_offset, write.kind));
+            let path = self.dir.join(segment.meta.name().file(write.kind));
             let done = async {
                 let file = fs.open(&path, OPEN).await?;
                 let mut buf = self.context.shard.arena().alloc_wait(write.bytes.len()).await;
@@ -244,7 +244,7 @@ impl Applying<'_> {
         let lengths =
             [FileKind::Index, FileKind::TimeIndex].map(|kind| (kind, index_bytes(kind, segment.index.entries(kind))));
         for (kind, bytes) in lengths.into_iter().filter(|(_, bytes)| sealed && *bytes > 0) {
-            let path = self.dir.join(file_name(segment.meta.base_offset, kind));
+            let path = self.dir.join(segment.meta.name().file(kind));
             let done = async {
                 let file = fs.open(&path, OPEN).await?;
                 fs.set_len(&file, bytes).await?;

@@ -11,7 +11,7 @@ use crate::epochs::EpochTable;
 use crate::journal::codec::AppendAt;
 use crate::manifest::LogRecord;
 use crate::producer::{Placed, ProducerBatch, ProducerLimits, ProducerTable};
-use crate::segment::SegmentMeta;
+use crate::segment::{SegmentMeta, SegmentName};
 
 /// A place in a journal (or orphan) file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,8 +80,9 @@ pub struct LogReplay {
     pub high_watermark: Offset,
     pub epochs: EpochTable,
     pub segments: Vec<SegmentReplay>,
-    /// Segments whose files must go before anything is written: cut off by a truncation.
-    pub dropped: BTreeSet<Offset>,
+    pub cleaned_to: Offset,
+    /// Segments whose files must go before anything is written: cut off by a truncation, or replaced by compaction.
+    pub dropped: BTreeSet<SegmentName>,
     pub producers: ProducerTable,
     /// What replay began with: what a manifest goes on to hold if the log's files cannot be written.
     pub origin: Box<LogRecord>,
@@ -148,6 +149,7 @@ impl LogReplay {
             high_watermark: record.high_watermark,
             epochs: EpochTable::from_entries(record.epochs).map_err(|_| Misfit::Snapshot)?,
             segments: record.segments.into_iter().map(SegmentReplay::new).collect(),
+            cleaned_to: record.cleaned_to,
             dropped: BTreeSet::new(),
             producers,
         })
@@ -167,6 +169,7 @@ impl LogReplay {
             epochs: self.epochs.entries().to_vec(),
             segments: self.segments.iter().map(|segment| segment.meta).collect(),
             producers: if self.producers.is_empty() { Vec::new() } else { self.producers.encode() },
+            cleaned_to: self.cleaned_to,
         }
     }
 
@@ -224,18 +227,19 @@ impl LogReplay {
 
     pub(super) fn truncate(&mut self, end: Offset, meta: &SegmentMeta) {
         let keep = self.segments.partition_point(|segment| segment.meta.base_offset <= meta.base_offset);
-        self.dropped.extend(self.segments.drain(keep..).map(|segment| segment.meta.base_offset));
+        self.dropped.extend(self.segments.drain(keep..).map(|segment| segment.meta.name()));
         match self.segments.last_mut() {
             Some(last) if last.meta.base_offset == meta.base_offset => last.cut(meta),
             _ => {
                 // Cut below everything: the log begins anew at an offset of its leader's choosing.
-                self.dropped.extend(self.segments.drain(..).map(|segment| segment.meta.base_offset));
-                self.dropped.insert(meta.base_offset);
+                self.dropped.extend(self.segments.drain(..).map(|segment| segment.meta.name()));
+                self.dropped.insert(meta.name());
                 self.segments.push(SegmentReplay::new(*meta));
             }
         }
         self.end = end;
         self.start = self.start.min(end);
+        self.cleaned_to = self.cleaned_to.min(end);
         self.high_watermark = self.high_watermark.min(end);
         self.epochs.truncate_from_end(end);
         // Where the table becomes inexact it knows less, never more: a producer that it has forgotten may start anywhere, as
@@ -255,6 +259,22 @@ impl LogReplay {
         last.meta.sealed = true;
         last.reshaped = true;
         self.segments.push(SegmentReplay::new(SegmentMeta::new(base, created)));
+        Ok(())
+    }
+
+    /// A segment of final files takes the place of those between its offsets, sealed ones all.
+    pub(super) fn compact(&mut self, meta: &SegmentMeta, cleaned_to: Offset) -> Result<(), Misfit> {
+        let first = self.index_of(meta.base_offset).ok_or(Misfit::UnknownSegment(meta.base_offset))?;
+        let replaced = self.segments[first..].iter().take_while(|segment| segment.meta.end_offset <= meta.end_offset);
+        let replaced = first..first + replaced.take_while(|segment| segment.meta.sealed).count();
+        if self.segments[replaced.clone()].last().map(|last| last.meta.end_offset) != Some(meta.end_offset) {
+            return Err(Misfit::UnknownSegment(meta.end_offset));
+        }
+        let new = SegmentReplay::new(*meta);
+        self.dropped.extend(self.segments.splice(replaced, [new]).map(|segment| segment.meta.name()));
+        // Under this name another may have been dropped before; its files went then.
+        self.dropped.remove(&meta.name());
+        self.cleaned_to = cleaned_to.min(self.end);
         Ok(())
     }
 
@@ -278,10 +298,10 @@ impl LogReplay {
     }
 
     /// Takes out the segments that end at or below the log's start, which are on their way out; the active one stays.
-    pub fn take_expired(&mut self) -> Vec<Offset> {
+    pub fn take_expired(&mut self) -> Vec<SegmentName> {
         let last = self.segments.len().saturating_sub(1);
         let expired = self.segments[..last].iter().take_while(|segment| segment.meta.end_offset <= self.start).count();
-        self.segments.drain(..expired).map(|segment| segment.meta.base_offset).collect()
+        self.segments.drain(..expired).map(|segment| segment.meta.name()).collect()
     }
 }
 

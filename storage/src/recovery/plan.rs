@@ -5,8 +5,7 @@ use base::ShardId;
 use super::log_replay::LogReplay;
 use super::replay::ShardReplay;
 use crate::placement::{self, PlacementConflict};
-
-use base::Offset;
+use crate::segment::SegmentName;
 
 /// A log, whose journal its bytes come from, and where it goes.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ pub struct PlannedLog {
     /// With its new placement epoch, and without the segments below its start.
     pub log: LogReplay,
     /// Segments below its start, whose files go to the trash.
-    pub expired: Vec<Offset>,
+    pub expired: Vec<SegmentName>,
 }
 
 /// Every log of the data directory once.

@@ -51,6 +51,7 @@ pub struct EntryCounts {
     pub starts_moved: u64,
     pub epochs_adopted: u64,
     pub rolls: u64,
+    pub compactions: u64,
 }
 
 impl EntryCounts {
@@ -66,6 +67,7 @@ impl EntryCounts {
                 Control::StartMoved { .. } => &mut self.starts_moved,
                 Control::EpochAdopted { .. } => &mut self.epochs_adopted,
                 Control::Roll { .. } => &mut self.rolls,
+                Control::Compacted { .. } => &mut self.compactions,
             },
         } += 1;
     }
@@ -74,7 +76,7 @@ impl EntryCounts {
     pub fn total(&self) -> u64 {
         let data = self.appends + self.block_prefixes;
         let lives = self.creations + self.removals + self.placements;
-        data + lives + self.truncations + self.starts_moved + self.epochs_adopted + self.rolls
+        data + lives + self.truncations + self.starts_moved + self.epochs_adopted + self.rolls + self.compactions
     }
 
     pub(super) fn add(&mut self, other: &Self) {
@@ -88,6 +90,7 @@ impl EntryCounts {
         self.starts_moved += other.starts_moved;
         self.epochs_adopted += other.epochs_adopted;
         self.rolls += other.rolls;
+        self.compactions += other.compactions;
     }
 }
 
@@ -193,6 +196,9 @@ impl ShardReplay {
             ),
             Control::Roll { log, segment, sealed_bytes, created } => {
                 (log, self.on(log, |found| found.roll(segment, sealed_bytes, created)))
+            }
+            Control::Compacted { log, segment, cleaned_to } => {
+                (log, self.on(log, |found| found.compact(&segment, cleaned_to)))
             }
         }
     }

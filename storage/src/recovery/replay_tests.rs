@@ -1,7 +1,7 @@
 use super::*;
 use crate::journal::codec::{AppendAt, FrameWriter, frame_at};
 use crate::recovery::plan::recovery_plan;
-use crate::segment::SegmentMeta;
+use crate::segment::{SegmentMeta, SegmentName};
 use crate::testing::batch;
 use base::{LeaderEpoch, Offset, PartitionIndex, PlacementEpoch, ShardId, Uuid};
 
@@ -34,6 +34,8 @@ enum Step {
     Roll(i64, u64),
     Placed(u64, i64),
     Released(u64),
+    /// Segment, revision, end, its bytes in batches.
+    Compacted(i64, u8, i64, u64),
 }
 use Step::*;
 
@@ -74,6 +76,12 @@ fn put(writer: &mut FrameWriter<'_>, step: Step) {
             control(writer, Control::Placed { record: &record });
         }
         Released(placement) => control(writer, Control::Released { log, placement: PlacementEpoch(placement) }),
+        Compacted(base, revision, end, batches) => {
+            let (end_offset, bytes) = (Offset(end), batches * BATCH);
+            let new = SegmentMeta::new(Offset(base), NOW);
+            let segment = SegmentMeta { end_offset, bytes, sealed: true, revision, ..new };
+            control(writer, Control::Compacted { log, segment, cleaned_to: end_offset });
+        }
     }
 }
 
@@ -110,6 +118,10 @@ fn replay(manifest: Vec<LogRecord>, steps: &[Step]) -> Result<ShardReplay, Misfi
 
 /// Start, end, and for each segment its base, batches, whether sealed, and what is to be written: batch positions from and to.
 fn show(log: &LogReplay) -> String {
+    let name = |segment: &SegmentName| match segment.revision {
+        0 => segment.base.to_string(),
+        revision => format!("{}.{revision}", segment.base),
+    };
     let segments: Vec<String> = log
         .segments
         .iter()
@@ -118,11 +130,11 @@ fn show(log: &LogReplay) -> String {
             let extents: Vec<_> = extents.map(|at| format!("{}..{}", at.position / BATCH, at.end() / BATCH)).collect();
             let sealed = if segment.meta.sealed { " sealed" } else { "" };
             let batches = segment.meta.bytes / BATCH;
-            format!("[{} has {batches}{sealed}: {}]", segment.meta.base_offset, extents.join(" "))
+            format!("[{} has {batches}{sealed}: {}]", name(&segment.meta.name()), extents.join(" "))
         })
         .collect();
-    let dropped: Vec<_> = log.dropped.iter().map(|base| base.0).collect();
-    let dropped = if dropped.is_empty() { String::new() } else { format!(" dropped {dropped:?}") };
+    let dropped: Vec<_> = log.dropped.iter().map(name).collect();
+    let dropped = if dropped.is_empty() { String::new() } else { format!(" dropped [{}]", dropped.join(", ")) };
     format!("{}..{} {}{dropped}", log.start, log.end, segments.join(" "))
 }
 
@@ -199,6 +211,69 @@ fn what_each_entry_does() {
         ("back before the move away is known", &[Create(1), Placed(3, 7), Released(2)], Some("0..7 [0 has 7: ]")),
     ] {
         check(name, Vec::new(), steps, Ok(expected));
+    }
+}
+
+#[test]
+fn what_compaction_does() {
+    for (name, steps, expected) in [
+        (
+            "compaction, then a start within what it made",
+            &[
+                Create(1),
+                Append(0, 0, 0, 3),
+                Roll(3, 3),
+                Append(3, 0, 3, 2),
+                Roll(5, 2),
+                Append(5, 0, 5, 1),
+                Compacted(0, 1, 5, 2),
+                Start(4),
+            ][..],
+            Some("4..6 [0.1 has 2 sealed: ] [5 has 1: 0..1] dropped [0, 3]"),
+        ),
+        (
+            "compaction again",
+            &[
+                Create(1),
+                Append(0, 0, 0, 3),
+                Roll(3, 3),
+                Compacted(0, 1, 3, 2),
+                Append(3, 0, 3, 2),
+                Roll(5, 2),
+                Compacted(3, 1, 5, 1),
+                Compacted(0, 2, 5, 2),
+            ],
+            Some("0..5 [0.2 has 2 sealed: ] [5 has 0: ] dropped [0, 0.1, 3, 3.1]"),
+        ),
+        (
+            "compaction, a truncation that takes it back, and compaction to the same name",
+            &[
+                Create(1),
+                Append(0, 0, 0, 1),
+                Roll(1, 1),
+                Append(1, 0, 1, 3),
+                Roll(4, 3),
+                Compacted(1, 1, 4, 2),
+                Truncate(1, 0, 1),
+                Append(0, 1, 1, 1),
+                Truncate(1, 0, 1),
+                Roll(1, 1),
+                Append(1, 0, 1, 3),
+                Roll(4, 3),
+                Compacted(1, 1, 4, 1),
+            ],
+            Some("0..4 [0 has 1 sealed: 0..1] [1.1 has 1 sealed: ] [4 has 0: ] dropped [1, 4]"),
+        ),
+    ] {
+        check(name, Vec::new(), steps, Ok(expected));
+    }
+    let sealed = [Create(1), Append(0, 0, 0, 3), Roll(3, 3), Append(3, 0, 3, 2)];
+    for (name, step, misfit) in [
+        ("of the active segment", Compacted(3, 1, 5, 1), Misfit::UnknownSegment(Offset(5))),
+        ("of more than there is", Compacted(0, 1, 4, 1), Misfit::UnknownSegment(Offset(4))),
+        ("of a segment that never began", Compacted(1, 1, 3, 1), Misfit::UnknownSegment(Offset(1))),
+    ] {
+        check(name, Vec::new(), &[&sealed[..], &[step]].concat(), Err(misfit));
     }
 }
 
@@ -290,6 +365,6 @@ fn segments_below_the_start_leave_the_plan() {
         [Create(1), Append(0, 0, 0, 2), Roll(2, 2), Append(2, 0, 2, 2), Roll(4, 2), Append(4, 0, 4, 1), Start(3)];
     let plan =
         recovery_plan(vec![(ShardId(0), replay(Vec::new(), &steps).expect("they fit"))], 1).expect("no conflict");
-    assert_eq!(plan.logs[0].expired, [Offset(0)]);
+    assert_eq!(plan.logs[0].expired, [SegmentName::first(Offset(0))]);
     assert_eq!(show(&plan.logs[0].log), "3..5 [2 has 2 sealed: 0..2] [4 has 1: 0..1]");
 }

@@ -11,18 +11,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use base::Offset;
 use shard::sync::Event;
 use shard::{File, OpenOptions, Shard};
 
-use super::{FileKind, file_name};
+use super::{FileKind, SegmentName};
 use crate::config::LogId;
 
 /// A file of a segment of a log of this shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FileKey {
     pub log: LogId,
-    pub segment: Offset,
+    pub segment: SegmentName,
     pub kind: FileKind,
 }
 
@@ -30,7 +29,7 @@ impl FileKey {
     /// Its path, in the log's directory.
     #[must_use]
     pub fn path(&self, dir: &Path) -> PathBuf {
-        dir.join(file_name(self.segment, self.kind))
+        dir.join(self.segment.file(self.kind))
     }
 }
 
@@ -159,7 +158,7 @@ impl FileTable {
     }
 
     /// The segment is going away: its handles here are closed, and those of openings under way are not kept.
-    pub fn forget(&self, log: LogId, segment: Offset) {
+    pub fn forget(&self, log: LogId, segment: SegmentName) {
         let mut state = self.state.borrow_mut();
         FileKind::ALL.into_iter().for_each(|kind| state.remove(&FileKey { log, segment, kind }));
     }
@@ -180,6 +179,7 @@ impl FileTable {
 mod tests {
     use super::*;
     use crate::testing::disk::Disk;
+    use base::Offset;
     use std::pin::pin;
     use std::task::Poll;
 
@@ -187,7 +187,7 @@ mod tests {
     fn what_is_forgotten_while_it_is_opened_is_not_kept() {
         let disk = Disk::default();
         let shard = disk.shard(1 << 20);
-        let key = FileKey { log: LogId::default(), segment: Offset(0), kind: FileKind::Log };
+        let key = FileKey { log: LogId::default(), segment: SegmentName::first(Offset(0)), kind: FileKind::Log };
         disk.put(key.path(Path::new("/log")), vec![1; 10]);
         let table = FileTable::new(shard.clone(), 4);
         shard.run(async move {

@@ -5,6 +5,8 @@
 use base::{Offset, WallTime};
 use record::{BatchHeader, NO_TIMESTAMP};
 
+use super::SegmentName;
+
 /// One segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentMeta {
@@ -26,6 +28,8 @@ pub struct SegmentMeta {
     pub time_index_entries: u32,
     /// Sealed: exact length on disk, indexes complete, never written again.
     pub sealed: bool,
+    /// Of its files: see [`SegmentName::revision`]. Above 0 offsets may be missing, and batches be without records.
+    pub revision: u8,
 }
 
 /// Bytes that are no segment description.
@@ -58,7 +62,14 @@ impl SegmentMeta {
             index_entries: 0,
             time_index_entries: 0,
             sealed: false,
+            revision: 0,
         }
+    }
+
+    /// What its files are called.
+    #[must_use]
+    pub fn name(&self) -> SegmentName {
+        SegmentName { base: self.base_offset, revision: self.revision }
     }
 
     #[must_use]
@@ -95,14 +106,14 @@ impl SegmentMeta {
         }
         out[56..60].copy_from_slice(&self.index_entries.to_be_bytes());
         out[60..64].copy_from_slice(&self.time_index_entries.to_be_bytes());
-        out[64] = u8::from(self.sealed);
+        out[64] = u8::from(self.sealed) | self.revision << 1;
         out
     }
 
     /// Reads what [`SegmentMeta::encode`] wrote.
     ///
     /// # Errors
-    /// Offsets that run backwards or are negative, a size no position can have, an unknown flag.
+    /// Offsets that run backwards or are negative, a size no position can have.
     pub fn decode(bytes: &[u8; Self::ENCODED_BYTES]) -> Result<Self, MetaError> {
         let word = |index: usize| {
             let mut word = [0; 8];
@@ -120,13 +131,13 @@ impl SegmentMeta {
             last_append: WallTime(word(6)),
             index_entries: half(56),
             time_index_entries: half(60),
-            sealed: bytes[64] != 0,
+            sealed: bytes[64] & 1 != 0,
+            revision: bytes[64] >> 1,
         };
         let sound = meta.base_offset.0 >= 0
             && meta.end_offset >= meta.base_offset
             && meta.bytes <= i32::MAX as u64
-            && (meta.bytes == 0) == (meta.end_offset == meta.base_offset)
-            && bytes[64] <= 1;
+            && (meta.bytes == 0) == (meta.end_offset == meta.base_offset);
         if sound { Ok(meta) } else { Err(MetaError) }
     }
 }
@@ -145,13 +156,15 @@ mod tests {
             index_entries: 3,
             time_index_entries: 2,
             sealed: true,
+            revision: 127,
             ..SegmentMeta::new(Offset(42), WallTime(1_600_000_000_000))
         }
     }
 
     #[test]
     fn round_trips() {
-        for meta in [example(), SegmentMeta::new(Offset(0), WallTime(5))] {
+        let cut = SegmentMeta { sealed: false, revision: 1, ..example() };
+        for meta in [example(), cut, SegmentMeta::new(Offset(0), WallTime(5))] {
             assert_eq!(SegmentMeta::decode(&meta.encode()), Ok(meta));
         }
     }
@@ -171,8 +184,5 @@ mod tests {
             damage(&mut meta);
             assert_eq!(SegmentMeta::decode(&meta.encode()), Err(MetaError), "{meta:?}");
         }
-        let mut bytes = example().encode();
-        bytes[64] = 2;
-        assert_eq!(SegmentMeta::decode(&bytes), Err(MetaError));
     }
 }

@@ -1,7 +1,7 @@
 //! Segments: the files a log is made of, what is known of each, and when the next one begins.
 //!
 //! Owner: the log, on its shard. A segment is born active with the first batch it takes, is sealed when the log rolls, and dies by
-//! retention, truncation or removal of its log. Only the active one grows.
+//! retention, truncation, compaction or removal of its log. Only the active one grows.
 
 mod active;
 mod files;
@@ -15,7 +15,7 @@ pub use active::ActiveSegment;
 pub use files::{FileKey, FileTable};
 pub use index::{ActiveIndex, DamagedIndex, Floor, IndexEntry, IndexWrite, OffsetEntry, TimeEntry};
 pub use meta::{MetaError, SegmentMeta};
-pub use names::{FileKind, file_name, parse_file_name};
+pub use names::{FileKind, SegmentName, parse_file_name};
 pub use rebuild::{rebuild_index, write_index_files};
 pub use roll::{Incoming, RollLimits, RollReason, jittered_ms, roll_reason};
 

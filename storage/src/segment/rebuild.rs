@@ -10,7 +10,7 @@ use std::path::Path;
 use record::BatchHeader;
 use shard::{OpenOptions, Shard, WriteSync};
 
-use super::{ActiveSegment, FileKey, FileKind};
+use super::{ActiveSegment, FileKind};
 use crate::read::{BlockCache, ReadError, SegmentOnDisk, scan_headers};
 
 /// Reads a whole segment and makes its indexes; `segment.file` must be readable to the segment's end. What is sealed gets sealed
@@ -25,6 +25,7 @@ pub async fn rebuild_index(
 ) -> Result<ActiveSegment, ReadError> {
     let meta = segment.meta;
     let mut fresh = ActiveSegment::new(meta.base_offset, meta.created, index_interval_bytes);
+    fresh.meta.revision = meta.revision;
     let each = |_: u64, header: &BatchHeader| fresh.note(header, meta.last_append);
     scan_headers(cache, &segment.file, (0, meta.base_offset), each).await?;
     // The walk knows offsets, sizes and timestamps; what the broker's clock said stays as it was.
@@ -41,10 +42,9 @@ pub async fn rebuild_index(
 /// A file cannot be written, or its bytes are partly written already.
 pub async fn write_index_files(shard: &Shard, dir: &Path, rebuilt: &mut ActiveSegment) -> io::Result<()> {
     let fs = shard.fs();
-    let base = rebuilt.meta.base_offset;
+    let segment = rebuilt.meta.name();
     for kind in [FileKind::Index, FileKind::TimeIndex] {
-        let key = FileKey { log: Default::default(), segment: base, kind };
-        let path = key.path(dir);
+        let path = dir.join(segment.file(kind));
         let temporary = path.with_extension(format!("{}.new", kind.extension()));
         let options = OpenOptions { read: true, write: true, create: true, direct: true, ..OpenOptions::default() };
         let file = fs.open(&temporary, options).await?;

@@ -7,7 +7,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::Offset;
 use shard::{Class, WriteSync};
 
 use super::core::StoreCore;
@@ -17,7 +16,7 @@ use crate::journal::scan::JournalPosition;
 use crate::log::{Log, LogState, Status};
 use crate::manifest::{LogRecord, ManifestHead};
 use crate::recovery::apply::index_bytes;
-use crate::segment::{ActiveSegment, FileKey, FileKind, IndexWrite, SegmentMeta};
+use crate::segment::{ActiveSegment, FileKey, FileKind, IndexWrite, SegmentMeta, SegmentName};
 use crate::tail::Address;
 use crate::tasks::for_each;
 
@@ -55,6 +54,8 @@ impl From<std::io::Error> for CheckpointError {
 struct Captured {
     log: Log,
     record: LogRecord,
+    /// What the newest manifest holds of the log.
+    before: Rc<[u8]>,
     upto: Address,
     index_writes: Vec<(SegmentMeta, IndexWrite)>,
     /// Segments that are sealed, and whose files are to be made final.
@@ -63,7 +64,7 @@ struct Captured {
 
 /// A sealed segment, with how long each of its files is to be.
 struct Seal {
-    base_offset: Offset,
+    segment: SegmentName,
     lengths: [(FileKind, u64); 3],
 }
 
@@ -71,7 +72,7 @@ impl Seal {
     fn of(segment: &ActiveSegment) -> Self {
         let index = |kind| (kind, index_bytes(kind, segment.index.entries(kind)));
         let lengths = [(FileKind::Log, segment.meta.bytes), index(FileKind::Index), index(FileKind::TimeIndex)];
-        Self { base_offset: segment.meta.base_offset, lengths }
+        Self { segment: segment.meta.name(), lengths }
     }
 }
 
@@ -100,11 +101,16 @@ async fn attempt(core: &Rc<StoreCore>) -> Result<(), CheckpointError> {
     begin(core);
     let captured = capture(core).await;
     core.drain().await;
-    let changed: Vec<Log> = captured.iter().map(|captured| captured.log.clone()).collect();
+    let changed: Vec<_> = captured.iter().map(|captured| (captured.log.clone(), captured.before.clone())).collect();
     let done = run(core, captured, replay_from).await;
     if done.is_err() {
-        for log in changed {
-            log.0.state.borrow_mut().dirty = true;
+        for (log, before) in changed {
+            let mut state = log.0.state.borrow_mut();
+            state.dirty = true;
+            // No manifest holds what was captured: what the journal has of the log goes on from what was before.
+            if !state.kept {
+                state.record = before;
+            }
         }
     }
     done
@@ -190,6 +196,7 @@ fn capture_log(log: &Log, state: &LogState) -> Captured {
     Captured {
         log: log.clone(),
         record: log.0.to_record(state),
+        before: state.record.clone(),
         upto: state.tail.end().0,
         index_writes,
         seals: state.open.iter().filter(|segment| segment.meta.sealed).map(Seal::of).collect(),
@@ -217,7 +224,7 @@ async fn write_log(core: &Rc<StoreCore>, captured: &Captured) -> Result<(), Dest
 async fn write_indexes(core: &Rc<StoreCore>, captured: &Captured) -> std::io::Result<()> {
     let log = &captured.log;
     for (meta, write) in &captured.index_writes {
-        let key = FileKey { log: log.id(), segment: meta.base_offset, kind: write.kind };
+        let key = FileKey { log: log.id(), segment: meta.name(), kind: write.kind };
         let file = open_for_writing(core, log, key).await?;
         let mut buf = core.shard.arena().alloc_wait(write.bytes.len()).await;
         buf.extend_from_slice(&write.bytes);
@@ -228,7 +235,7 @@ async fn write_indexes(core: &Rc<StoreCore>, captured: &Captured) -> std::io::Re
         // Those without an entry were never made. The others may have had their last one at an earlier checkpoint, which left
         // them as long as their blocks.
         for &(kind, bytes) in seal.lengths.iter().filter(|(_, bytes)| *bytes > 0) {
-            let key = FileKey { log: log.id(), segment: seal.base_offset, kind };
+            let key = FileKey { log: log.id(), segment: seal.segment, kind };
             let file = open_for_writing(core, log, key).await?;
             core.shard.fs().set_len(&file, bytes).await?;
             core.dirty.borrow_mut().file(key);
@@ -286,16 +293,16 @@ fn adopt(core: &StoreCore, captured: &Captured) {
         }
     }
     for seal in &captured.seals {
-        let at = state.open.iter().position(|segment| segment.meta.base_offset == seal.base_offset);
+        let at = state.open.iter().position(|segment| segment.meta.name() == seal.segment);
         if let Some(at) = at {
             let sealed = state.open.remove(at);
             let index = &sealed.index;
             let (index_entries, time_index_entries) =
                 (index.entries(FileKind::Index), index.entries(FileKind::TimeIndex));
             state.sealed.push(SegmentMeta { index_entries, time_index_entries, ..sealed.meta });
-            state.allocated.retain(|(base, _)| *base != seal.base_offset);
+            state.allocated.retain(|(base, _)| *base != seal.segment.base);
             // Written for the last time.
-            core.writers.forget(log.id(), seal.base_offset);
+            core.writers.forget(log.id(), seal.segment);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 
-use base::Offset;
+use base::{Instant, Offset, WallTime};
 use shard::sync::{Event, Permit, Semaphore, oneshot};
 use shard::{Account, Buf, Shard};
 
@@ -83,6 +83,8 @@ pub(crate) struct StoreCore {
     pub(crate) generations: Cell<u32>,
     /// Segments whose indexes readers found not to fit.
     pub(crate) damaged_indexes: RefCell<BTreeSet<(LogId, Offset)>>,
+    /// The wall clock when it was last looked at, and when that was; nothing while it is in doubt.
+    pub(crate) trusted: Cell<Option<(Instant, WallTime)>>,
     pub(crate) destage_wanted: Event,
 
     // ---- checkpoints
@@ -192,6 +194,13 @@ impl StoreCore {
         while self.durable_entries.get() < upto {
             self.committed.wait().await;
         }
+    }
+
+    /// The wall time by which something may be done for its age, if it is not in doubt: no jump since the last look is in it.
+    pub(crate) fn trusted_now(&self) -> Option<WallTime> {
+        let (at, wall) = self.trusted.get()?;
+        let passed_ms = i64::try_from(self.shard.now().since(at).as_millis()).unwrap_or(i64::MAX);
+        Some(WallTime(wall.0.saturating_add(passed_ms)))
     }
 
     /// A generation that no log of this store has had.

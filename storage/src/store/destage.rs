@@ -140,7 +140,8 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 }
 
 async fn write_piece(core: &Rc<StoreCore>, log: &Log, piece: DestagePiece) -> io::Result<()> {
-    let key = FileKey { log: log.id(), segment: piece.place.segment, kind: FileKind::Log };
+    let segment = log.0.state.borrow().name_of(piece.place.segment);
+    let key = FileKey { log: log.id(), segment, kind: FileKind::Log };
     let blocks_bytes: usize = piece.blocks.iter().map(|block| block.len()).sum();
     let bytes = blocks_bytes + if piece.partial.is_some() { BLOCK_BYTES } else { 0 };
     let _in_flight = core.budget.destage(bytes).await;
@@ -172,8 +173,8 @@ pub(crate) async fn open_for_writing(core: &StoreCore, log: &Log, key: FileKey) 
         let mut dirty = core.dirty.borrow_mut();
         name_dirs(core.data_dir(), &log.0.dir).into_iter().for_each(|dir| dirty.dir(dir));
         let mut state = log.0.state.borrow_mut();
-        if key.kind == FileKind::Log && !state.allocated.iter().any(|(base, _)| *base == key.segment) {
-            state.allocated.push((key.segment, opened.file.bytes_at_open()));
+        if key.kind == FileKind::Log && !state.allocated.iter().any(|(base, _)| *base == key.segment.base) {
+            state.allocated.push((key.segment.base, opened.file.bytes_at_open()));
         }
     }
     Ok(opened.file)
@@ -183,7 +184,7 @@ pub(crate) async fn open_for_writing(core: &StoreCore, log: &Log, key: FileKey) 
 async fn extend(core: &StoreCore, log: &Log, key: FileKey, file: &File, needed: u64) -> io::Result<()> {
     let (allocated, segment_bytes) = {
         let state = log.0.state.borrow();
-        let known = state.allocated.iter().find(|(base, _)| *base == key.segment);
+        let known = state.allocated.iter().find(|(base, _)| *base == key.segment.base);
         (known.map_or(0, |(_, bytes)| *bytes), state.config.segment_bytes)
     };
     let target = allocation_plan(allocated, needed, segment_bytes, core.space.borrow().spare_bytes());
@@ -196,9 +197,9 @@ async fn extend(core: &StoreCore, log: &Log, key: FileKey, file: &File, needed: 
     core.space.borrow_mut().allocated(bytes);
     extended?;
     let mut state = log.0.state.borrow_mut();
-    match state.allocated.iter_mut().find(|(base, _)| *base == key.segment) {
+    match state.allocated.iter_mut().find(|(base, _)| *base == key.segment.base) {
         Some((_, bytes)) => *bytes = target,
-        None => state.allocated.push((key.segment, target)),
+        None => state.allocated.push((key.segment.base, target)),
     }
     Ok(())
 }

@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use base::Offset;
-
 use crate::config::LogId;
-use crate::segment::FileKey;
+use crate::segment::{FileKey, SegmentName};
 
 /// What the next checkpoint has to sync.
 #[derive(Debug, Default)]
@@ -33,7 +31,7 @@ impl DirtySet {
     }
 
     /// The segment is gone, or its bytes have moved to an orphan.
-    pub(crate) fn forget(&mut self, log: LogId, segment: Offset) {
+    pub(crate) fn forget(&mut self, log: LogId, segment: SegmentName) {
         self.files.retain(|key| key.log != log || key.segment != segment);
     }
 

@@ -23,6 +23,13 @@ pub struct StoreMeters {
     /// From the closing of the gate to the manifest, in nanoseconds.
     pub checkpoint_ns: Histogram,
     pub checkpoints_failed: Counter,
+    /// Passes over a log, and what they read, wrote and got rid of.
+    pub compactions: Counter,
+    pub compaction_read_bytes: Counter,
+    pub compaction_written_bytes: Counter,
+    pub compaction_freed_bytes: Counter,
+    /// Logs that were left as they are, since something in them cannot be compacted.
+    pub compactions_failed: Counter,
 }
 
 impl Default for StoreMeters {
@@ -37,6 +44,11 @@ impl Default for StoreMeters {
             destage_writes: Counter::default(),
             checkpoint_ns: Histogram::new(Scale::NANOSECONDS),
             checkpoints_failed: Counter::default(),
+            compactions: Counter::default(),
+            compaction_read_bytes: Counter::default(),
+            compaction_written_bytes: Counter::default(),
+            compaction_freed_bytes: Counter::default(),
+            compactions_failed: Counter::default(),
         }
     }
 }

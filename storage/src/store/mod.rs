@@ -10,12 +10,14 @@
 //! | [`checkpoint`] | syncs segments, writes the manifest, frees the journal |
 //! | [`grow`] | more journal, in the background |
 //! | [`upkeep`] | retention, rolling by age, idle producers and memory, damaged indexes |
+//! | [`compact`] | leaves the last record of each key |
 //! | [`trash`] | deletes what was dropped, bit by bit |
 //! | [`space`] | disk space |
 //! | [`offline`] | keeps the journal of a log whose files failed |
 
 mod checkpoint;
 mod commit;
+pub(crate) mod compact;
 pub(crate) mod core;
 pub(crate) mod destage;
 mod dirty;

@@ -12,13 +12,13 @@ use shard::{Class, Shard};
 
 use super::core::{ManifestState, StoreCore};
 use super::queue::CommitQueue;
-use super::{ShardStore, StoreError, checkpoint, commit, destage, space, trash, upkeep, writers};
+use super::{ShardStore, StoreError, checkpoint, commit, compact, destage, space, trash, upkeep, writers};
 use crate::budget::Budget;
 use crate::config::{LogConfig, StoreConfig, paths};
 use crate::epochs::EpochTable;
 use crate::journal::files::JournalFiles;
 use crate::journal::ring::{RingState, frame_bytes_max};
-use crate::log::{Log, LogInner, LogState, Status, Waiters};
+use crate::log::{CleaningState, Log, LogInner, LogState, Status, Waiters};
 use crate::manifest::LogRecord;
 use crate::manifest::file::ManifestFiles;
 use crate::producer::ProducerTable;
@@ -96,6 +96,7 @@ fn new_core(
         trash: trash::Trash::new(shard.clone()),
         generations: Cell::new(0),
         damaged_indexes: RefCell::default(),
+        trusted: Cell::new(None),
         destage_wanted: Event::new(),
         // Both copies are the same now: either may go first.
         manifest: RefCell::new(ManifestState { files: Some(manifests), next_copy: 0 }),
@@ -138,6 +139,7 @@ fn start(core: &Rc<StoreCore>, trashed: Vec<String>) {
     shard.spawn(Class::Background, account.clone(), super::grow::grow_loop(core.clone()));
     shard.spawn(Class::Background, account.clone(), space::space_loop(core.clone()));
     shard.spawn(Class::Background, account.clone(), upkeep::upkeep_loop(core.clone()));
+    shard.spawn(Class::Background, shard.account("compaction"), compact::compact_loop(core.clone()));
     let trash = core.trash.clone();
     shard.spawn(Class::Background, account.clone(), async move { trash.run().await });
     if core.config.shard == ShardId(0) && !trashed.is_empty() {
@@ -151,7 +153,7 @@ pub(super) async fn new_log(core: &Rc<StoreCore>, mut record: LogRecord, config:
     let dir = crate::log::log_dir(core, &record.topic, record.id);
     let encoded: Rc<[u8]> = record.encode().into();
     let active = record.segments.pop().unwrap_or_else(|| SegmentMeta::new(record.end, core.shard.wall()));
-    let key = FileKey { log: record.id, segment: active.base_offset, kind: FileKind::Log };
+    let key = FileKey { log: record.id, segment: active.name(), kind: FileKind::Log };
     let restored = if record.offline { None } else { restore(core, key, &dir, &active, &config).await };
     let offline = restored.is_none();
     let nothing = || (ActiveSegment::new(record.end, active.created, 0), Vec::new());
@@ -178,6 +180,8 @@ pub(super) async fn new_log(core: &Rc<StoreCore>, mut record: LogRecord, config:
         epochs: EpochTable::from_entries(record.epochs).unwrap_or_default(),
         producers,
         sealed: record.segments,
+        cleaned_to: record.cleaned_to,
+        cleaning: CleaningState::default(),
         open: vec![open],
         tail,
         cursors: RefCell::new(Cursors::default()),

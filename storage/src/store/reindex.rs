@@ -47,10 +47,11 @@ async fn rebuild(core: &Rc<StoreCore>, log: &Log, base: Offset) {
         tracing::warn!(log = %log.id(), segment = %base, %error, "the rebuilt index of a segment could not be written");
         return;
     }
-    core.files.forget(log.id(), base);
-    core.blocks.forget_indexes(log.id(), base);
+    let name = segment.meta.name();
+    core.files.forget(log.id(), name);
+    core.blocks.forget_indexes(log.id(), name);
     let mut state = log.0.state.borrow_mut();
-    if let Some(meta) = state.sealed.iter_mut().find(|meta| meta.base_offset == base) {
+    if let Some(meta) = state.sealed.iter_mut().find(|meta| meta.name() == name) {
         *meta = rebuilt.meta;
         state.dirty = true;
         tracing::info!(log = %log.id(), segment = %base, "the damaged index of a segment was rebuilt");

@@ -39,6 +39,7 @@ impl WallClock {
     }
 
     async fn take_in(&mut self, core: &StoreCore, clock: Clock) -> Option<WallTime> {
+        core.trusted.set(clock.trusted().map(|wall| (core.shard.now(), wall)));
         if let Clock::Jumped { by_ms } = clock {
             tracing::warn!(
                 shard = %core.config.shard, by_ms, pause = ?ClockGuard::PAUSE,

@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use base::Offset;
 use shard::{File, OpenOptions, Shard};
 
 use crate::config::LogId;
-use crate::segment::FileKey;
+use crate::segment::{FileKey, SegmentName};
 
 /// The open files, least recently used first out. Writes to one file are made by one task at a time (the log's turn), so two
 /// openings of one file do not race.
@@ -92,7 +91,7 @@ impl WriteFiles {
         state.by_use.insert(tick, key);
     }
 
-    pub(crate) fn forget(&self, log: LogId, segment: Offset) {
+    pub(crate) fn forget(&self, log: LogId, segment: SegmentName) {
         self.state.borrow_mut().forget(|key| key.log == log && key.segment == segment);
     }
 

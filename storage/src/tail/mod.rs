@@ -289,7 +289,12 @@ impl Tail {
 
     /// Gives back all memory but the last block, for a log that has been idle; keeps what is not destaged.
     pub fn shrink(&self) {
-        loop {
+        self.shrink_below(Offset(i64::MAX));
+    }
+
+    /// Gives back what holds offsets below `offset`, which the segment files have otherwise now, as far as [`Tail::shrink`] would.
+    pub fn shrink_below(&self, offset: Offset) {
+        while self.start_offset() < offset {
             let front = self.inner.borrow().first_chunk();
             let Some(start) = front else { return };
             let freed = Inner::evict(&self.inner, start, &self.cache);

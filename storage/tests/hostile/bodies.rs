@@ -23,8 +23,8 @@ pub fn segment(bytes: &[u8]) {
     if let Ok(producers) = ProducerTable::decode(bytes) {
         assert_eq!(ProducerTable::decode(&producers.encode()), Ok(producers));
     }
-    if let Some((base, kind)) = std::str::from_utf8(bytes).ok().and_then(parse_file_name) {
-        assert!(base.0 >= 0 && FileKind::ALL.contains(&kind));
+    if let Some((segment, kind)) = std::str::from_utf8(bytes).ok().and_then(parse_file_name) {
+        assert!(segment.base.0 >= 0 && segment.file(kind).as_bytes() == bytes);
     }
 }
 

@@ -9,9 +9,11 @@ use std::borrow::Cow;
 use base::{LeaderEpoch, ProducerEpoch, ProducerId, WallTime};
 use record::{BatchBuilder, BatchOptions, Compression, ProducerStamp, crc_of, decompress};
 
-const HEADER_BYTES: usize = 61;
+use crate::compacted::Row;
+
+pub(crate) const HEADER_BYTES: usize = 61;
 /// No batch here has so many bytes of records.
-const RECORDS_BYTES_MAX: usize = 4 << 20;
+pub(crate) const RECORDS_BYTES_MAX: usize = 4 << 20;
 
 /// An idempotent producer's stamp on one batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -51,6 +53,8 @@ pub struct Recipe {
     pub value_bytes: u32,
     pub stamp: Option<Stamp>,
     pub timestamp: WallTime,
+    /// Its records have so many keys, which other batches have too, and some are tombstones; 0: one key that no other batch has.
+    pub keys: u32,
 }
 
 impl Recipe {
@@ -67,13 +71,37 @@ impl Recipe {
             base_sequence: stamp.sequence,
         });
         let mut builder = BatchBuilder::new(BatchOptions { producer, compression, ..BatchOptions::default() });
-        let mut value = vec![0; self.value_bytes as usize];
-        for record in 0..self.records {
-            fill(&mut value, self.tag.wrapping_add(u64::from(record)));
-            builder.add(self.timestamp, Some(&self.tag.to_be_bytes()), Some(&value), &[]).expect("small");
-        }
+        self.each_record(|key, value| builder.add(self.timestamp, Some(key), value, &[]).expect("small"));
         builder.finish().expect("not empty, and small")
     }
+
+    /// Its records as the judge tells them apart.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        self.each_record(|key, value| rows.push(Row::new(key, value)));
+        rows
+    }
+
+    fn each_record(&self, mut each: impl FnMut(&[u8], Option<&[u8]>)) {
+        let mut value = vec![0; self.value_bytes as usize];
+        for record in 0..self.records {
+            let tag = self.tag.wrapping_add(u64::from(record));
+            fill(&mut value, tag);
+            match self.keys {
+                0 => each(&self.tag.to_be_bytes(), Some(&value[..])),
+                keys => {
+                    let any = scramble(tag);
+                    let is_tombstone = any >> 32 & 7 == 0;
+                    each(&((any as u32) % keys).to_be_bytes(), (!is_tombstone).then_some(&value[..]));
+                }
+            }
+        }
+    }
+}
+
+fn scramble(tag: u64) -> u64 {
+    let state = (tag ^ tag >> 31).wrapping_mul(0x9fb2_1c65_1e98_df25);
+    (state ^ state >> 29).wrapping_mul(0xd129_0d3f_5b0c_8a55) >> 8
 }
 
 fn fill(bytes: &mut [u8], tag: u64) {
@@ -112,7 +140,7 @@ pub fn content(batch: &[u8]) -> u64 {
     hash(&plain(batch).expect("a client's own batch is sound")[16..])
 }
 
-fn codec(batch: &[u8]) -> u8 {
+pub(crate) fn codec(batch: &[u8]) -> u8 {
     batch[22] & 7
 }
 
@@ -133,7 +161,7 @@ fn plain(batch: &[u8]) -> Result<Cow<'_, [u8]>, String> {
     Ok(Cow::Owned(plain))
 }
 
-fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("the length is the array's")
 }
 
@@ -180,7 +208,7 @@ mod tests {
     #[test]
     fn what_is_built_is_read_back() {
         let stamp = Some(Stamp { producer: 7, epoch: 2, sequence: 30 });
-        let recipe = Recipe { tag: 1, records: 3, value_bytes: 100, stamp, timestamp: WallTime(5) };
+        let recipe = Recipe { tag: 1, records: 3, value_bytes: 100, stamp, timestamp: WallTime(5), keys: 0 };
         let sent = recipe.build();
         let first = placed(&sent, 10, LeaderEpoch(4));
         assert_eq!((first.base, first.last, first.stamp, first.bytes as usize), (10, 12, stamp, sent.len()));
@@ -197,7 +225,7 @@ mod tests {
 
     #[test]
     fn compression_leaves_the_content() {
-        let recipe = Recipe { tag: 1, records: 3, value_bytes: 100, stamp: None, timestamp: WallTime(5) };
+        let recipe = Recipe { tag: 1, records: 3, value_bytes: 100, stamp: None, timestamp: WallTime(5), keys: 0 };
         for codec in Compression::ALL {
             let mut sent = recipe.build_with(codec);
             assert_eq!(content(&sent), content(&recipe.build()), "{codec}");

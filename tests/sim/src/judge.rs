@@ -178,16 +178,28 @@ impl History {
         self.start_asked = self.start_asked.max(start);
     }
 
-    /// Where a truncation may cut: the beginning of a batch, chosen by `pick` among those that lie wholly above the log's start.
-    pub fn a_cut(&self, pick: impl FnOnce(usize) -> usize) -> Option<i64> {
-        let batches = self.current.from(self.start_asked);
-        let batches = &batches[batches.partition_point(|mark| mark.base < self.start_asked)..];
+    /// Where a truncation may cut: the beginning of a batch, chosen by `pick` among those that lie wholly above the log's start and
+    /// `least`.
+    pub fn a_cut(&self, least: i64, pick: impl FnOnce(usize) -> usize) -> Option<i64> {
+        let least = least.max(self.start_asked);
+        let batches = self.current.from(least);
+        let batches = &batches[batches.partition_point(|mark| mark.base < least)..];
         (!batches.is_empty()).then(|| batches[pick(batches.len())].base)
     }
 
     /// The batch that begins at an offset.
     pub fn batch_at(&self, base: i64) -> Option<Mark> {
         self.current.from(base).first().filter(|mark| mark.base == base).copied()
+    }
+
+    /// The batches that a reader from an offset may see, as appended.
+    pub fn batches_from(&self, from: i64) -> &[Mark] {
+        self.current.from(from)
+    }
+
+    /// What was ever appended at an offset, by content.
+    pub fn contents_at(&self, base: i64) -> impl Iterator<Item = u64> {
+        self.ever.range((base, 0)..=(base, u64::MAX)).map(|(_, content)| *content)
     }
 
     /// A read from `from` gave `found`.
@@ -214,6 +226,19 @@ impl History {
         found: &[Mark],
         retention: bool,
     ) -> Result<Outcome, String> {
+        let outcome = self.settle(start, end, retention, |batches| first_difference(batches, found).is_none())?;
+        outcome.ok_or_else(|| self.describe(start, end, found))
+    }
+
+    /// The same where `is_found` says of the batches from `start` on, as appended, whether they are what was found; `None` for a log that
+    /// stands as after no change.
+    pub fn settle(
+        &mut self,
+        start: i64,
+        end: i64,
+        retention: bool,
+        mut is_found: impl FnMut(&[Mark]) -> bool,
+    ) -> Result<Option<Outcome>, String> {
         if start < self.start {
             return Err(format!("the log starts at {start}, and {} was promised", self.start));
         }
@@ -223,12 +248,12 @@ impl History {
         let mut view = self.settled.clone();
         let mut kept = 0;
         loop {
-            if view.end().max(start) == end && first_difference(view.from(start), found).is_none() {
+            if view.end().max(start) == end && is_found(view.from(start)) {
                 break;
             }
             match self.open.get(kept) {
                 Some((_, change)) => view.apply(*change),
-                None => return Err(self.describe(start, end, found)),
+                None => return Ok(None),
             }
             kept += 1;
         }
@@ -238,7 +263,7 @@ impl History {
         self.current = view;
         self.start = start;
         self.start_asked = start;
-        Ok(outcome)
+        Ok(Some(outcome))
     }
 
     fn describe(&self, start: i64, end: i64, found: &[Mark]) -> String {

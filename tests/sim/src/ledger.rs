@@ -105,7 +105,7 @@ mod tests {
     use crate::batches::{Recipe, placed};
 
     fn batch(tag: u64) -> Vec<u8> {
-        Recipe { tag, records: 2, value_bytes: 10, stamp: None, timestamp: WallTime(1) }.build()
+        Recipe { tag, records: 2, value_bytes: 10, stamp: None, timestamp: WallTime(1), keys: 0 }.build()
     }
 
     fn at(tag: u64, base: i64) -> Mark {

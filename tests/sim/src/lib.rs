@@ -5,6 +5,7 @@
 
 pub mod batches;
 pub mod clock;
+pub mod compacted;
 pub mod disk;
 pub mod faults;
 mod host;

@@ -154,7 +154,7 @@ impl Client {
             } as u32;
             let records = 1 + model.below(3) as u32;
             let timestamp = self.shard.wall();
-            let recipe = Recipe { tag: model.tag(), records, value_bytes, stamp: Some(*stamp), timestamp };
+            let recipe = Recipe { tag: model.tag(), records, value_bytes, stamp: Some(*stamp), timestamp, keys: 0 };
             stamp.sequence += records as i32;
             let codec = Model::codec_of(recipe.tag);
             let bytes = recipe.build_with(codec);

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{PartitionIndex, PlacementEpoch, Random, ShardId, Uuid, WallTime};
 use sim::batches::{Mark, Recipe, Stamp};
+use sim::compacted::{self, Remains, Rules, Written};
 use sim::faults::Register;
-use sim::judge::{ChangeId, History};
+use sim::judge::{ChangeId, History, Outcome};
 use storage::LogId;
 
 use crate::moves::Left;
@@ -56,6 +57,10 @@ pub struct LogModel {
     /// A change of it failed, or its files did: it is left alone until the next start.
     pub unsure: bool,
     pub retention: bool,
+    /// It is compacted; and whether its tombstones may go.
+    pub compaction: Option<Compaction>,
+    /// The high watermark has been there: nothing below is cut.
+    pub committed: i64,
     pub segment_bytes: u64,
     /// Counts truncations, so that a read that was overtaken by one is not judged.
     pub cuts: u64,
@@ -71,7 +76,33 @@ pub struct LogModel {
     pub homes: BTreeSet<ShardId>,
 }
 
+/// How a log is compacted.
+#[derive(Clone, Copy, Debug)]
+pub struct Compaction {
+    pub keys: u32,
+    pub tombstones_go: bool,
+    pub min_dirty_ppm: u32,
+}
+
+/// What was read of a log.
+pub enum Found {
+    Whole(Vec<Mark>),
+    /// Of one that is compacted.
+    Compacted(Vec<Remains>),
+}
+
+/// Batches with their records, as they were appended.
+fn written(recipes: &BTreeMap<u64, Recipe>, batches: &[Mark]) -> Vec<Written> {
+    batches.iter().map(|mark| Written { mark: *mark, rows: recipes[&mark.content].rows() }).collect()
+}
+
 impl LogModel {
+    fn rules(&self) -> Rules {
+        let tombstones_go = self.compaction.is_some_and(|compaction| compaction.tombstones_go);
+        // Of a log that was cut the store may remember fewer producers than its batches name.
+        Rules { tombstones_go, producers_stay: self.cuts == 0 }
+    }
+
     pub fn is_idle(&self) -> bool {
         self.life == Life::Live && !self.busy && !self.unsure
     }
@@ -229,6 +260,15 @@ impl Model {
             self.next_producer += 1;
             producers.push(Producer::new(self.next_producer));
         }
+        let compaction = self.random.chance(1, 3).then(|| Compaction {
+            keys: [3, 40, 400][self.random.below(3) as usize],
+            tombstones_go: self.random.chance(1, 2),
+            min_dirty_ppm: [0, 300_000][self.random.below(2) as usize],
+        });
+        let segment_bytes = match compaction {
+            None => [32 << 10, 64 << 10, 256 << 10, 1 << 20],
+            Some(_) => [8 << 10, 16 << 10, 32 << 10, 128 << 10],
+        };
         self.logs.push(LogModel {
             id,
             topic,
@@ -241,7 +281,9 @@ impl Model {
             busy: false,
             unsure: false,
             retention: self.random.chance(1, 6),
-            segment_bytes: [32 << 10, 64 << 10, 256 << 10, 1 << 20][self.random.below(4) as usize],
+            compaction,
+            committed: 0,
+            segment_bytes: segment_bytes[self.random.below(4) as usize],
             cuts: 0,
             owner: None,
             moving: false,
@@ -252,15 +294,16 @@ impl Model {
         self.logs.len() - 1
     }
 
-    /// What a batch is made of: mostly small, now and then large; a truncated one is followed by one of its size.
-    pub fn recipe(&mut self, stamp: Option<Stamp>, now: WallTime) -> Recipe {
+    /// What a batch for a log is made of: mostly small, now and then large; a truncated one is followed by one of its size.
+    pub fn recipe(&mut self, log: usize, stamp: Option<Stamp>, now: WallTime) -> Recipe {
         let value_bytes = match if self.filling { 0 } else { self.random.below(40) } {
             0 => 20_000 + self.random.below(80_000),
             1..8 => 500 + self.random.below(4000),
             _ => 10 + self.random.below(300),
         } as u32;
         let records = if value_bytes > 5000 { 1 } else { 1 + self.random.below(4) as u32 };
-        Recipe { tag: self.tag(), records, value_bytes, stamp, timestamp: now }
+        let keys = self.logs[log].compaction.map_or(0, |compaction| compaction.keys);
+        Recipe { tag: self.tag(), records, value_bytes, stamp, timestamp: now, keys }
     }
 
     /// The process ended: nobody waits for an answer any more.
@@ -306,20 +349,78 @@ impl Model {
     }
 
     /// What a recovered log must be, given what a reader found in it.
-    pub fn recovered(&mut self, index: usize, start: i64, end: i64, found: &[Mark]) {
+    pub fn recovered(&mut self, index: usize, start: i64, end: i64, found: &Found) {
         let log = &mut self.logs[index];
         let (id, acknowledged) = (log.id, log.history.settled_end());
-        match log.history.check_recovered(start, end, found, log.retention) {
+        let outcome = match found {
+            Found::Whole(batches) => log.history.check_recovered(start, end, batches, log.retention),
+            Found::Compacted(remains) => self.check_compacted(index, start, end, remains),
+        };
+        self.logs[index].committed = self.logs[index].committed.min(end);
+        match outcome {
             Ok(outcome) => {
                 self.register.add("recovery: unacknowledged changes kept", outcome.kept as u64);
                 self.register.add("recovery: unacknowledged changes lost", outcome.lost as u64);
             }
             Err(why) => return self.fail(format!("log {id}, acknowledged up to {acknowledged}: {why}")),
         }
-        if let Err(why) = log.history.check_sequences() {
+        if let Err(why) = self.logs[index].history.check_sequences() {
             return self.fail(format!("log {id}: {why}"));
         }
         self.logs[index].settle_producers();
+    }
+
+    fn check_compacted(&mut self, index: usize, start: i64, end: i64, found: &[Remains]) -> Result<Outcome, String> {
+        let rules = self.logs[index].rules();
+        let (recipes, log) = (&self.recipes, &mut self.logs[index]);
+        let mut result = Err("it ends elsewhere".to_owned());
+        let settled = log.history.settle(start, end, log.retention, |batches| {
+            result = compacted::check(&written(recipes, batches), start, end, found, rules);
+            result.is_ok()
+        })?;
+        let outcome = settled.ok_or_else(|| format!("recovered {start}..{end}, compacted: {result:?}"))?;
+        let missing = result.unwrap_or_default();
+        self.register.add("compaction: records gone", missing.records as u64);
+        self.register.add("compaction: tombstones gone", missing.tombstones as u64);
+        self.register.add("compaction: batches emptied", missing.emptied_batches as u64);
+        Ok(outcome)
+    }
+
+    /// A read of a compacted log, from an offset up to another, gave `found`: nothing where all that stood there has been replaced.
+    pub fn check_compacted_read(
+        &self,
+        index: usize,
+        (from, upto): (i64, i64),
+        found: &[Remains],
+    ) -> Result<(), String> {
+        let log = &self.logs[index];
+        let upto = found.last().map_or(upto, |last| last.last + 1);
+        // Read in a moment, while the log went on: the last of a producer may have become one of many.
+        let rules = Rules { producers_stay: false, ..log.rules() };
+        let written = written(&self.recipes, log.history.batches_from(from));
+        compacted::check(&written, from, upto, found, rules).map(drop)
+    }
+
+    /// Each of these was part of something that was appended just there.
+    pub fn check_genuine(&self, index: usize, found: &Found) -> Result<(), String> {
+        let history = &self.logs[index].history;
+        let remains = match found {
+            Found::Whole(batches) => return history.check_genuine(batches),
+            Found::Compacted(remains) => remains,
+        };
+        for (number, batch) in remains.iter().enumerate() {
+            let is_part = |content: u64| {
+                let rows = self.recipes[&content].rows();
+                batch.rows.iter().all(|(offset, row)| rows.get((offset - batch.base) as usize) == Some(row))
+            };
+            if !history.contents_at(batch.base).any(is_part) {
+                return Err(format!("{batch:?} was never appended"));
+            }
+            if number > 0 && remains[number - 1].last >= batch.base {
+                return Err(format!("{batch:?} follows {:?}", remains[number - 1]));
+            }
+        }
+        Ok(())
     }
 
     pub fn by_id(&self) -> BTreeMap<LogId, usize> {

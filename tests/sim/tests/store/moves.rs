@@ -97,7 +97,7 @@ impl Bench {
 
     /// A log that is handed over takes nothing in, and stays until it is forgotten.
     fn check_parked(&self, index: usize, log: &Log) {
-        let batch: Recipe = self.model.borrow_mut().recipe(None, self.shard.wall());
+        let batch: Recipe = self.model.borrow_mut().recipe(index, None, self.shard.wall());
         let epoch = self.model.borrow().logs[index].epoch;
         match log.append(&batch.build(), self.options(epoch)) {
             Err(AppendError::Busy) => {}

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use base::{Offset, Random, ShardId};
 use shard::{Class, MeshBounds, Shard, ShardOptions, mesh};
-use sim::batches::{Mark, split};
+use sim::batches::split;
+use sim::compacted;
 use sim::faults::Register;
 use sim::seat::{MachineId, Seat};
 use sim::world::{Failure, World};
@@ -17,7 +18,7 @@ use storage::{
     StoreStats,
 };
 
-use crate::model::{Life, Model};
+use crate::model::{Found, Life, Model};
 use crate::moves::serve;
 use crate::weather::Weather;
 use crate::work::{Bench, log_config, worker};
@@ -72,6 +73,9 @@ pub struct Setup {
     checkpoint_interval: Duration,
     destage_delay: Duration,
     apart_bytes: usize,
+    upkeep_interval: Duration,
+    compaction_interval: Duration,
+    compaction_map_bytes: usize,
 }
 
 impl Setup {
@@ -84,6 +88,9 @@ impl Setup {
             checkpoint_interval: Duration::from_millis(pick(&[3, 20, 100, 400])),
             destage_delay: Duration::from_millis(pick(&[1, 5, 40])),
             apart_bytes: pick(&[1, 3000, 12_000, 64 << 10]) as usize,
+            upkeep_interval: Duration::from_millis(pick(&[10, 1000, 30_000])),
+            compaction_interval: Duration::from_millis(pick(&[2, 20, 200])),
+            compaction_map_bytes: pick(&[24 * 5, 24 * 100, 64 << 10]) as usize,
         }
     }
 
@@ -109,6 +116,9 @@ impl Setup {
             checkpoint_interval: self.checkpoint_interval,
             destage_delay: self.destage_delay,
             apart_bytes: self.apart_bytes,
+            upkeep_interval: self.upkeep_interval,
+            compaction_interval: self.compaction_interval,
+            compaction_map_bytes: self.compaction_map_bytes,
             ..StoreConfig::new(DATA, shard)
         }
     }
@@ -198,7 +208,8 @@ impl Session {
                 let logs = bench.logs.borrow().clone();
                 let mut found = Vec::new();
                 for (index, log) in logs {
-                    found.push((index, log.clone(), read_all(&log).await));
+                    let compacted = bench.model.borrow().logs[index].compaction.is_some();
+                    found.push((index, log.clone(), read_all(&log, compacted).await));
                 }
                 found
             })
@@ -211,7 +222,7 @@ impl Session {
         for (index, log, batches) in found.into_iter().flatten() {
             match (batches, how) {
                 (Ok(batches), Start::TornJournal) => {
-                    if let Err(why) = model.logs[index].history.check_genuine(&batches) {
+                    if let Err(why) = model.check_genuine(index, &batches) {
                         model.fail(format!("log {}: {why}", log.id()));
                     }
                 }
@@ -427,32 +438,45 @@ fn note_report(register: &mut Register, report: &RecoveryReport) {
     register.add("recovery: moved starts replayed", report.entries.starts_moved);
     register.add("recovery: adopted epochs replayed", report.entries.epochs_adopted);
     register.add("recovery: rolled segments replayed", report.entries.rolls);
+    register.add("recovery: compactions replayed", report.entries.compactions);
 }
 
 /// All batches of a log, read in pieces.
-async fn read_all(log: &Log) -> Result<Vec<Mark>, String> {
+async fn read_all(log: &Log, compacted: bool) -> Result<Found, String> {
     if log.status() != Status::Online {
         return Err(format!("its status is {:?}", log.status()));
     }
     let (mut at, end) = (log.start_offset(), log.end_offset());
-    let mut found = Vec::new();
+    let mut found = if compacted { Found::Compacted(Vec::new()) } else { Found::Whole(Vec::new()) };
     while at < end {
         let limits = ReadLimits { max_bytes: 100_000, at_least_one_batch: true, upto: end };
         let read = log.read(at, limits).await.map_err(|error| format!("read from {at}: {error}"))?;
         let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        let marks = split(&bytes).map_err(|why| format!("read from {at}: {why}"))?;
-        let Some(last) = marks.last() else {
-            return Err(format!("a read from {at} gave nothing, and the log ends at {end}"));
+        let last = match &mut found {
+            Found::Whole(found) => split(&bytes).map(|more| {
+                found.extend(more);
+                found.last().map(|last| last.last)
+            }),
+            Found::Compacted(found) => compacted::split(&bytes).map(|more| {
+                found.extend(more);
+                found.last().map(|last| last.last)
+            }),
         };
-        at = Offset(last.last + 1);
-        found.extend(marks);
+        let last = last.map_err(|why| format!("read from {at}: {why}"))?;
+        match last.filter(|last| *last >= at.0) {
+            Some(last) => at = Offset(last + 1),
+            None => return Err(format!("a read from {at} gave nothing above, and the log ends at {end}")),
+        }
     }
     Ok(found)
 }
 
 /// Holds one log against what is known of it.
-fn check_log(model: &mut Model, index: usize, log: &Log, batches: &[Mark]) {
-    model.recovered(index, log.start_offset().0, log.end_offset().0, batches);
+fn check_log(model: &mut Model, index: usize, log: &Log, found: &Found) {
+    model.recovered(index, log.start_offset().0, log.end_offset().0, found);
+    if log.segments().iter().any(|segment| segment.revision > 0) {
+        model.register.hit("compaction: a compacted log recovered");
+    }
     check_epochs(model, index, log);
     if log.durable_end() != log.end_offset() {
         model.fail(format!("log {}: recovered, and not durable to its end", log.id()));

@@ -7,8 +7,11 @@ use std::time::Duration;
 use base::{LeaderEpoch, Offset};
 use shard::{Class, Mesh, Shard};
 use sim::batches::{Mark, Recipe, placed, split};
+use sim::compacted;
 use sim::judge::ChangeId;
-use storage::{AppendError, AppendOptions, Durable, Log, LogConfig, ReadError, ReadLimits, ShardStore};
+use storage::{
+    AppendError, AppendOptions, CompactionConfig, Durable, Log, LogConfig, ReadError, ReadLimits, ShardStore,
+};
 
 use crate::model::{Life, LogModel, Model, Sent};
 use crate::moves::Message;
@@ -32,6 +35,11 @@ pub fn log_config(log: &LogModel) -> LogConfig {
         segment_bytes: log.segment_bytes,
         retention_bytes: log.retention.then_some(log.segment_bytes * 2),
         retention_ms: None,
+        compaction: log.compaction.map(|compaction| CompactionConfig {
+            delete_retention_ms: if compaction.tombstones_go { 0 } else { i64::MAX },
+            min_dirty_ppm: compaction.min_dirty_ppm,
+            ..CompactionConfig::default()
+        }),
         delete_delay_ms: 20,
         ..LogConfig::default()
     }
@@ -119,7 +127,7 @@ impl Bench {
         match action {
             Action::Append => self.append_burst(index, log),
             Action::AppendPlain => {
-                let recipe = self.model.borrow_mut().recipe(None, self.shard.wall());
+                let recipe = self.model.borrow_mut().recipe(index, None, self.shard.wall());
                 self.count();
                 self.append(index, log, recipe, None);
             }
@@ -164,7 +172,7 @@ impl Bench {
                     Some(recipe) => recipe,
                     None => {
                         let stamp = state.stamp();
-                        let recipe = model.recipe(Some(stamp), self.shard.wall());
+                        let recipe = model.recipe(index, Some(stamp), self.shard.wall());
                         model.logs[index].producers[producer].next += recipe.records as i32;
                         recipe
                     }
@@ -203,7 +211,7 @@ impl Bench {
                     model.logs[index].producers[producer].unanswered.push_back(sent);
                 }
                 drop(model);
-                self.wait(index, appended.durable, Answer::First(change, producer));
+                self.wait((index, log), appended.durable, Answer::First(change, producer));
                 true
             }
             (Err(AppendError::Duplicate(duplicate)), Some(mark)) => {
@@ -213,7 +221,7 @@ impl Bench {
                     model.fail(format!("log {}: a repeat of {mark:?} was answered with {answered:?}", log.id()));
                 }
                 drop(model);
-                self.wait(index, duplicate.durable, Answer::Repeat(mark.base));
+                self.wait((index, log), duplicate.durable, Answer::Repeat(mark.base));
                 true
             }
             (Ok(appended), Some(mark)) => {
@@ -256,15 +264,21 @@ impl Bench {
     }
 
     /// Waits for an append's answer beside everything else.
-    fn wait(&self, index: usize, durable: Durable, answer: Answer) {
+    fn wait(&self, (index, of): (usize, &Log), durable: Durable, answer: Answer) {
         self.model.borrow_mut().waiting += 1;
-        let model = self.model.clone();
+        let (model, of) = (self.model.clone(), of.clone());
+        let cuts = model.borrow().logs[index].cuts;
         let task = async move {
             let held = durable.await;
             let mut model = model.borrow_mut();
             model.waiting -= 1;
             let keeps = model.keeps_appends;
             let log = &mut model.logs[index];
+            // What a truncation that is under way cuts is not committed meanwhile.
+            if held.is_ok() && log.compaction.is_some() && !log.busy && log.cuts == cuts {
+                of.set_high_watermark(of.held_end());
+                log.committed = log.committed.max(of.high_watermark().0);
+            }
             match held {
                 Ok(()) => match answer {
                     Answer::First(change, producer) => {
@@ -314,7 +328,7 @@ impl Bench {
             });
             let Some(mut stamp) = producer.map(|producer| producer.stamp()) else { return };
             stamp.sequence += 1;
-            model.recipe(Some(stamp), self.shard.wall())
+            model.recipe(index, Some(stamp), self.shard.wall())
         };
         self.count();
         let epoch = self.model.borrow().logs[index].epoch;
@@ -336,7 +350,7 @@ impl Bench {
             if !self.model.borrow().logs[index].is_idle() {
                 continue;
             }
-            let recipe = self.model.borrow_mut().recipe(None, self.shard.wall());
+            let recipe = self.model.borrow_mut().recipe(index, None, self.shard.wall());
             while !self.append(index, &log, recipe, None) {
                 if self.shard.now() > give_up {
                     return Err(format!("log {} still refuses an append", log.id()));
@@ -373,10 +387,13 @@ impl Bench {
         let checked = match result {
             Ok(read) => {
                 let bytes: Vec<u8> = read.slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-                split(&bytes).and_then(|marks| match marks.first() {
-                    None => Err("nothing was read below the acknowledged end".to_owned()),
-                    Some(_) => model.logs[index].history.check_read(from, &marks),
-                })
+                if state.compaction.is_some() {
+                    compacted::split(&bytes).and_then(|found| model.check_compacted_read(index, (from, upto), &found))
+                } else if bytes.is_empty() {
+                    Err("nothing was read below the acknowledged end".to_owned())
+                } else {
+                    split(&bytes).and_then(|marks| state.history.check_read(from, &marks))
+                }
             }
             Err(ReadError::OutOfRange { .. }) if log.start_offset().0 > from => Ok(()),
             // It went to another shard meanwhile.
