@@ -177,7 +177,7 @@ fn topics_are_altered() {
         (&["topic", "alter", "one", "--config", "no.such.setting=1"], 5),
         (&["topic", "alter", "one", "--delete-config", "no.such.setting"], 5),
         (&["topic", "alter", "one", "--config", "cleanup.policy=keep"], 5),
-        (&["topic", "alter", "one", "--config", "cleanup.policy=compact,delete"], 0),
+        (&["topic", "alter", "one", "--config", "cleanup.policy=compact,delete", "--validate-only"], 0),
         (&["topic", "alter", "one", "--partitions", "2"], 5),
         (&["topic", "alter", "one", "--partitions", "1"], 5),
         (&["topic", "alter", "two", "--partitions", "3"], 5),
