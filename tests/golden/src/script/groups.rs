@@ -281,6 +281,7 @@ fn look() -> Vec<Step> {
             include_authorized_operations: false,
         }),
         step("describe-groups/none", |_| DescribeGroupsRequest::default()),
+        step("list-groups/all", |_| ListGroupsRequest::default()),
         step("list-groups/stable", |_| ListGroupsRequest {
             states_filter: vec!["Stable"].into(),
             ..Default::default()
