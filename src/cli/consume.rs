@@ -10,31 +10,34 @@ use record::Record;
 use serde::Serialize;
 use shard::Shard;
 
-use super::Exit;
 use super::failure::Failure;
 use super::output::{Format, Output};
 use super::session::{self, Connect};
 use super::text::{base64, escaped, parse_rfc3339, rfc3339};
+use super::{Exit, consume_group};
 
 #[derive(Args, Clone, Debug)]
 pub struct ConsumeArguments {
-    topic: String,
+    pub topic: String,
     /// Read this partition alone [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..), conflicts_with = "group")]
     partition: Option<i32>,
+    /// Read as a member of this group: from where it was, and what is printed is committed
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
     /// beginning, end, an offset, or a time: RFC 3339 as in 2026-07-31T12:00:00Z, or @MILLISECONDS since 1970
     #[arg(long, value_name = "WHERE", default_value = "beginning")]
-    from: From,
+    pub from: From,
     /// Stop after so many records
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
+    pub count: Option<u64>,
     /// Go on with what is written from now on, until interrupted
     #[arg(long)]
-    follow: bool,
+    pub follow: bool,
     #[arg(long, value_enum, default_value_t)]
-    output: Format,
+    pub output: Format,
     #[command(flatten)]
-    connect: Connect,
+    pub connect: Connect,
 }
 
 /// Where to begin, as written on the command line.
@@ -61,7 +64,12 @@ impl FromStr for From {
 }
 
 pub fn run(arguments: ConsumeArguments) -> Exit {
-    session::run(move |shard| async move { consume(&shard, &arguments).await })
+    session::run(move |shard| async move {
+        match &arguments.group {
+            Some(group) => consume_group::consume(&shard, &arguments, group).await,
+            None => consume(&shard, &arguments).await,
+        }
+    })
 }
 
 async fn consume(shard: &Shard, arguments: &ConsumeArguments) -> Result<Exit, Failure> {
@@ -138,7 +146,7 @@ async fn begin(
     Ok((consumer, ends))
 }
 
-fn unreadable(error: &ConsumeError) -> Failure {
+pub fn unreadable(error: &ConsumeError) -> Failure {
     match &error.fault {
         Fault::OutOfRange { .. } => Failure::failed(error)
             .remedy("`--from beginning` starts at the oldest record there is, `--from end` after the newest"),
@@ -216,7 +224,7 @@ impl<'a> RecordRow<'a> {
     }
 }
 
-fn print(output: &mut Output, format: Format, partition: PartitionIndex, record: &Record<'_>) {
+pub fn print(output: &mut Output, format: Format, partition: PartitionIndex, record: &Record<'_>) {
     match format {
         Format::Json => output.json(&RecordRow::new(Some(partition), record)),
         Format::Table => {

@@ -3,6 +3,7 @@
 mod cluster;
 mod config;
 mod consume;
+mod consume_group;
 mod doctor;
 mod failure;
 mod group;

@@ -69,8 +69,11 @@ const FETCH_GROUPS_VERSION: i16 = 8;
 const TOPIC_ID_VERSION: i16 = 10;
 
 impl Client {
-    /// A connection to a group's coordinator. One attempt.
-    async fn coordinator(&self, group: &str) -> Result<Connection, Error> {
+    /// The broker that coordinates a group; the metadata knows it then. One attempt.
+    ///
+    /// # Errors
+    /// There is none yet, or nobody answers.
+    pub async fn coordinator_of(&self, group: &str) -> Result<BrokerId, Error> {
         let any = self.any_connection().await?;
         let by_keys = any.version::<FindCoordinatorRequest<'_>>()? >= COORDINATOR_KEYS_VERSION;
         let request = FindCoordinatorRequest {
@@ -90,7 +93,12 @@ impl Client {
         if self.with_metadata(|metadata| metadata.broker(id).is_none()) {
             self.ask_for_metadata(Some(Array::empty())).await?;
         }
-        self.connection(id, Lane::CONTROL).await
+        Ok(id)
+    }
+
+    async fn coordinator(&self, group: &str) -> Result<Connection, Error> {
+        let broker = self.coordinator_of(group).await?;
+        self.connection(broker, Lane::CONTROL).await
     }
 
     /// Every group of every broker, by name.

@@ -6,7 +6,7 @@
 //! | to | use |
 //! | --- | --- |
 //! | write records | [`Producer`] |
-//! | read records | [`Consumer`] |
+//! | read records | [`Consumer`]; as a member of a group [`GroupConsumer`] |
 //! | create, delete, list and describe topics, ask for offsets | the methods of [`Client`] in `admin` |
 //! | change topics, see their settings | the methods of [`Client`] in `alter` and `settings` |
 //! | list and describe groups, see and set how far they have read | the methods of [`Client`] in `groups` |
@@ -25,6 +25,7 @@ mod cluster;
 mod connection;
 mod consumer;
 mod error;
+mod group;
 mod groups;
 mod metadata;
 mod producer;
@@ -40,6 +41,7 @@ pub use consumer::{
     Assigned, ConsumeError, Consumer, ConsumerOptions, Corrupt, Fault, Fetched, OutOfRange, RecordBatch, Start,
 };
 pub use error::Error;
+pub use group::{GroupConsumer, GroupError, GroupOptions};
 pub use groups::{DescribedGroup, DescribedMember, GroupOffset, ListedGroup};
 pub use metadata::{Broker, Metadata, Partition, Topic};
 pub use producer::{
