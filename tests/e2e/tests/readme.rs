@@ -25,6 +25,9 @@ const EXPECTED: &[(&str, &[&str], Option<usize>)] = &[
         Some(4),
     ),
     ("cargo run --release -- consume greetings --from beginning", &["Hallo", "Salut", "Hello", "Ciao"], Some(5)),
+    ("cargo run --release -- consume greetings --group postcards", &["Hallo", "Ciao"], Some(5)),
+    ("cargo run --release -- group describe postcards", &["Empty", "greetings"], None),
+    ("cargo run --release -- group reset-offsets postcards", &["nothing was set"], None),
     ("cargo run --release -- log verify tidemill-data", &[], None),
     ("cargo run --release -p loadgen -- run", &["achieved", "produce", "nothing lost"], None),
 ];
