@@ -85,11 +85,8 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
         Message::ListGroups => send(reply, Message::GroupsListed(node.coordinators.list())),
         Message::ListOffsets(queries) => {
             let serving = node.clone();
-            answer(
-                node,
-                reply,
-                async move { Message::ListedOffsets(partition::list_offsets(&serving, queries).await) },
-            );
+            let listed = async move { partition::list_offsets(&serving, queries).await };
+            answer(node, reply, async move { Message::ListedOffsets(listed.await) });
         }
         Message::EpochEnds(queries) => {
             let found = Message::EpochEndsFound(partition::epoch_ends(node, queries));

@@ -24,7 +24,7 @@ mod fetch;
 mod groups;
 
 pub use fetch::{FetchPart, FetchPlan, GoneReaders, ReaderHandle, fetch};
-pub use groups::{ask_group, ask_here, find_coordinator, list_groups};
+pub use groups::{ask_group, ask_here, find_coordinator, list_groups, offsets_topic};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T>>>;
 

@@ -7,6 +7,7 @@ use storage::LogId;
 use wire::ErrorCode;
 
 use crate::cluster::{AdminReply, AdminRequest, NewTopic, Topic, submit};
+use crate::config::NodeConfig;
 use crate::coordinator::OFFSETS_TOPIC;
 use crate::coordinator::message::{GroupAnswer, GroupRequest, ListedGroup};
 use crate::message::Message;
@@ -76,6 +77,23 @@ pub async fn list_groups(node: &Rc<Node>) -> Result<Vec<ListedGroup>, ErrorCode>
     Ok(listed)
 }
 
+/// The topic that groups are kept in, as it is created.
+#[must_use]
+pub fn offsets_topic(config: &NodeConfig) -> NewTopic {
+    let setting = |name: &str, value: String| (name.to_owned(), Some(value));
+    NewTopic {
+        name: OFFSETS_TOPIC.to_owned(),
+        partitions: config.offsets_partitions,
+        replication_factor: 1,
+        settings: vec![
+            setting("cleanup.policy", "compact".to_owned()),
+            setting("compression.type", "producer".to_owned()),
+            setting("segment.bytes", SEGMENT_BYTES.to_string()),
+        ],
+        ..NewTopic::default()
+    }
+}
+
 /// This broker, once there is the topic that groups are kept in.
 ///
 /// # Errors
@@ -83,19 +101,7 @@ pub async fn list_groups(node: &Rc<Node>) -> Result<Vec<ListedGroup>, ErrorCode>
 pub async fn find_coordinator(node: &Rc<Node>) -> Result<BrokerId, ErrorCode> {
     let is_there = |node: &Rc<Node>| node.view().topic(OFFSETS_TOPIC).is_some();
     if !is_there(node) {
-        let setting = |name: &str, value: String| (name.to_owned(), Some(value));
-        let topic = NewTopic {
-            name: OFFSETS_TOPIC.to_owned(),
-            partitions: node.config.offsets_partitions,
-            replication_factor: 1,
-            settings: vec![
-                setting("cleanup.policy", "compact".to_owned()),
-                setting("compression.type", "producer".to_owned()),
-                setting("segment.bytes", SEGMENT_BYTES.to_string()),
-            ],
-            ..NewTopic::default()
-        };
-        let request = AdminRequest::CreateTopics { topics: vec![topic], validate_only: false };
+        let request = AdminRequest::CreateTopics { topics: vec![offsets_topic(&node.config)], validate_only: false };
         if let AdminReply::CreateTopics(results) = submit(node, request).await
             && let Some(Err(error)) = results.first()
             && error.code != ErrorCode::TopicAlreadyExists

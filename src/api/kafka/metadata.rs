@@ -14,6 +14,8 @@ use wire::{Array, ErrorCode};
 
 use super::context::{Context, Refusal};
 use crate::cluster::{AdminReply, AdminRequest, NewTopic, Topic, View, submit};
+use crate::coordinator::OFFSETS_TOPIC;
+use crate::router;
 
 /// The first version in which a topic may be looked up by its id.
 const TOPIC_ID_VERSION: i16 = 12;
@@ -134,7 +136,10 @@ async fn create_missing<'a>(context: &Context, asked: &[Asked<'a>]) -> Refused<'
     let (now, later) = missing.split_at(missing.len().min(CREATED_MAX));
     let topics = now
         .iter()
-        .map(|name| NewTopic { name: (*name).to_owned(), partitions: -1, replication_factor: -1, ..Default::default() })
+        .map(|name| match *name {
+            OFFSETS_TOPIC => router::offsets_topic(&context.node.config),
+            name => NewTopic { name: name.to_owned(), partitions: -1, replication_factor: -1, ..Default::default() },
+        })
         .collect();
     let request = AdminRequest::CreateTopics { topics, validate_only: false };
     let created = match submit(&context.node, request).await {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use base::{Instant, PartitionIndex, Uuid};
 use net::{OnClose, Reply, Started};
 use record::{ProduceLimits, RefusedRecords, TimestampBounds};
+use replication::metadata::is_internal_topic;
 use shard::Slice;
 use storage::LogId;
 use wire::messages::produce::{
@@ -94,6 +95,9 @@ struct Checked {
     work: Vec<(usize, RecordWork)>,
 }
 
+/// What a client calls itself that may write to the topics that the cluster keeps its own state in, as in Kafka.
+const ADMIN_CLIENT: &str = "__admin_client";
+
 fn check(context: &Context, request: &ProduceRequest<'_>, refuse: Option<ErrorCode>) -> (Checked, Plan) {
     let view = context.node.view();
     let mut checked = Checked::default();
@@ -103,8 +107,12 @@ fn check(context: &Context, request: &ProduceRequest<'_>, refuse: Option<ErrorCo
             Some(error) => Err(error),
             None => resolve(&view, &topic, context.version),
         };
+        let is_closed = found.is_ok_and(|found| is_internal_topic(&found.name)) && context.client_id() != ADMIN_CLIENT;
         let mut check_partition = |partition: PartitionProduceData<'_>| {
             let found = found.map_err(|error| Produced::failed(error, None))?;
+            if is_closed {
+                return Err(Produced::failed(ErrorCode::InvalidTopicException, None));
+            }
             if !found.has(partition.index) {
                 return Err(Produced::failed(ErrorCode::UnknownTopicOrPartition, None));
             }

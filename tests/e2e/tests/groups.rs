@@ -123,7 +123,8 @@ fn commits(shard: &Shard, client: &Client, promises: &Rc<Promises>, group: usize
 
 /// Every group has what it was told, or what it has asked for since.
 async fn audit(shard: &Shard, client: &Client, promises: &Promises) {
-    for group in promises.acknowledged.borrow().keys() {
+    let groups: Vec<usize> = promises.acknowledged.borrow().keys().copied().collect();
+    for group in groups {
         let name = format!("alone-{group}");
         let found = within(shard, 30, "the coordinator has read its log", async {
             loop {
@@ -135,7 +136,7 @@ async fn audit(shard: &Shard, client: &Client, promises: &Promises) {
             }
         })
         .await;
-        let (told, asked) = (promises.acknowledged.borrow()[group], promises.sent.borrow()[group]);
+        let (told, asked) = (promises.acknowledged.borrow()[&group], promises.sent.borrow()[&group]);
         assert!((told..=asked).contains(&found), "group {group} has {found}, was told {told}, has asked for {asked}");
     }
 }
