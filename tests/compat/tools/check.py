@@ -39,6 +39,7 @@ CLASSES = {
     "kafka-log-dirs": "LogDirsCommand",
     "kafka-features": "FeatureCommand",
     "kafka-consumer-groups": "consumer.group.ConsumerGroupCommand",
+    "kafka-groups": "GroupsCommand",
     "client-compatibility": "ClientCompatibilityTest",
 }
 # Kafka answers a change before its own broker knows of it, so the next command waits. Tidemill is given no such time.
@@ -144,7 +145,7 @@ def rules(peer):
 
 def transcript(tool, code, out, err, peer):
     """What a command did, as lines of text."""
-    out = rows_in_order(out) if tool == "kafka-consumer-groups" else in_order(by_line(out))
+    out = rows_in_order(out) if tool in ("kafka-consumer-groups", "kafka-groups") else in_order(by_line(out))
     for pattern, stands in rules(peer):
         out, err = re.sub(pattern, stands, out), re.sub(pattern, stands, err)
     lines = out.splitlines() + [f"2> {line}" for line in err.splitlines() if line]
