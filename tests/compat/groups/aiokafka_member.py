@@ -6,7 +6,9 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
 
-from member import BOOTSTRAP, GROUP, HEARTBEAT_MS, INSTANCE, NAME, SESSION_MS, TOPIC, Stop, not_committed, say, say_records
+from member import (
+    BOOTSTRAP, GROUP, HEARTBEAT_MS, INSTANCE, NAME, SESSION_MS, TOPIC, Stop, not_committed, say, say_records,
+)  # fmt: skip
 
 
 class Listener(ConsumerRebalanceListener):

@@ -76,26 +76,24 @@ NEXT = [of(program, "consumer") for program in ("java", "confluent-kafka", "fran
 
 
 class Restart:
-    """The broker is killed and started again once, when every group has come that far or failed."""
+    """The broker is killed and started again once, when every group has come that far or has failed."""
 
-    def __init__(self, groups):
+    def __init__(self, names):
         self.changed = threading.Condition()
-        self.expected, self.arrived, self.done = groups, 0, RESTART is None
-        self.seconds = 0
+        self.awaited, self.is_waited_for, self.done = set(names), False, RESTART is None
 
-    def meet(self):
+    def meet(self, name):
         with self.changed:
-            self.arrived += 1
-            self.run_if_all()
+            self.is_waited_for = True
+        self.expect_no_more(name)
+        with self.changed:
             self.changed.wait_for(lambda: self.done)
 
-    def fail(self):
+    def expect_no_more(self, name):
         with self.changed:
-            self.expected -= 1
-            self.run_if_all()
-
-    def run_if_all(self):
-        if self.arrived == self.expected and not self.done:
+            self.awaited.discard(name)
+            if self.awaited or self.done or not self.is_waited_for:
+                return
             try:
                 subprocess.run(RESTART, shell=True, check=True, stdout=subprocess.DEVNULL)
             finally:
@@ -120,7 +118,7 @@ def live(group, restart):
     group.settle("one stopped", *rest)
     rest.append(group.start())
     group.settle("another", *rest)
-    restart.meet()
+    restart()
     group.settle("the broker killed", *rest)
     while rest:
         group.stop(rest.pop())
@@ -151,33 +149,20 @@ def check(variant, feed, restart, failed):
     name = variant.name.replace(" ", "-")
     programs = [PROGRAMS[program] for program in variant.programs]
     group = Group(f"{RUN}.groups.{name}", feed, programs, variant.assignor, variant.static, OUT / name)
-    met = Met(restart)
     try:
         group.create_topic()
-        live(group, met)
+        live(group, lambda: restart.meet(variant.name))
     except Exception as error:  # of whatever library
-        reason = f"{type(error).__name__}: {error}"
+        reason = f"{group.step}: {type(error).__name__}: {error}"
         failed.append(variant.name)
     finally:
-        if not met.done:
-            restart.fail()
+        restart.expect_no_more(variant.name)
         group.close()
     word, seconds = "FAIL" if reason else "ok", time.monotonic() - started
-    title = f"a group, {variant.assignor if not variant.static else 'static'}: {group.told()}"
-    print(f"{word:4} {variant.name.rsplit(' ', 1)[0]:18} {seconds:6.2f} s  {title}", flush=True)
+    client, _, how = variant.name.rpartition(" ")
+    print(f"{word:4} {client:18} {seconds:6.2f} s  a group, {how}: {group.told()}", flush=True)
     if reason:
         print(f"     {reason}\n     what its members wrote is in {OUT / name}.*", flush=True)
-
-
-class Met:
-    """Whether a group has been at the restart."""
-
-    def __init__(self, restart):
-        self.restart, self.done = restart, False
-
-    def meet(self):
-        self.done = True
-        self.restart.meet()
 
 
 def main(names):
@@ -189,7 +174,7 @@ def main(names):
     OUT.mkdir(parents=True, exist_ok=True)
     for old in OUT.iterdir():
         old.unlink()
-    failed, feed, restart = [], Feed(os.environ["BOOTSTRAP"]), Restart(len(chosen))
+    failed, feed, restart = [], Feed(os.environ["BOOTSTRAP"]), Restart(variant.name for variant in chosen)
     threads = [threading.Thread(target=check, args=(variant, feed, restart, failed)) for variant in chosen]
     for thread in threads:
         thread.start()

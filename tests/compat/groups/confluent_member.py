@@ -2,7 +2,9 @@
 """A member by confluent-kafka, which is librdkafka."""
 from confluent_kafka import Consumer, KafkaException
 
-from member import ASSIGNOR, BOOTSTRAP, GROUP, HEARTBEAT_MS, INSTANCE, NAME, SESSION_MS, TOPIC, Stop, not_committed, say, say_records
+from member import (
+    ASSIGNOR, BOOTSTRAP, GROUP, HEARTBEAT_MS, INSTANCE, NAME, SESSION_MS, TOPIC, Stop, not_committed, say, say_records,
+)  # fmt: skip
 
 SETTINGS = {
     "bootstrap.servers": BOOTSTRAP, "client.id": NAME, "group.id": GROUP, "auto.offset.reset": "earliest",

@@ -5,7 +5,11 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaError
 
-from member import ASSIGNOR, BOOTSTRAP, GROUP, HEARTBEAT_MS, INSTANCE, NAME, SESSION_MS, TOPIC, Stop, not_committed, say, say_records
+from member import (
+    ASSIGNOR, BOOTSTRAP, GROUP, HEARTBEAT_MS, INSTANCE, NAME, SESSION_MS, TOPIC, Stop, not_committed, say, say_records,
+)  # fmt: skip
+
+ASSIGNORS = {"cooperative": [CooperativeStickyAssignor], "range": [RangePartitionAssignor]}
 
 
 class Listener(ConsumerRebalanceListener):
@@ -25,7 +29,7 @@ def main():
         bootstrap_servers=BOOTSTRAP, client_id=NAME, group_id=GROUP, group_instance_id=INSTANCE,
         auto_offset_reset="earliest", enable_auto_commit=False, fetch_max_wait_ms=200,
         session_timeout_ms=SESSION_MS, heartbeat_interval_ms=HEARTBEAT_MS,
-        partition_assignment_strategy=[CooperativeStickyAssignor if ASSIGNOR == "cooperative" else RangePartitionAssignor],
+        partition_assignment_strategy=ASSIGNORS[ASSIGNOR],
     )  # fmt: skip
     consumer.subscribe([TOPIC], listener=Listener())
     while not stop:

@@ -6,6 +6,7 @@
 and commits what it has printed. Its settings are in the environment."""
 import os
 import signal
+import sys
 
 BOOTSTRAP, GROUP, TOPIC, NAME, ASSIGNOR = (os.environ[name] for name in "BOOTSTRAP GROUP TOPIC NAME ASSIGNOR".split())
 SESSION_MS = int(os.environ["SESSION_MS"])
@@ -35,13 +36,9 @@ def say_records(records):
     """Of (partition, offset, value)."""
     for partition, offset, value in records:
         print("record", partition, offset, value.decode())
-    say_flushed()
-
-
-def say_flushed():
-    print(end="", flush=True)
+    sys.stdout.flush()
 
 
 def not_committed(error):
     """Who has lost the partitions meanwhile can't commit: another member reads the records again."""
-    os.write(2, f"not committed: {error!r}\n".encode())
+    print(f"not committed: {error!r}", file=sys.stderr)

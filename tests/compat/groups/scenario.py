@@ -19,13 +19,9 @@ LIMIT_S = 90  # for each thing that is waited for
 PAUSE_S = 0.1  # between two records of a partition
 
 
-class TooLate(Exception):
-    pass
-
-
 @dataclass
 class Program:
-    """How a client's member is started, with {NAME} and so on in its command, and how its lines become those of member.py."""
+    """How a client's member is started, {NAME} and so on filled in, and how its lines become those of member.py."""
 
     command: list
     environment: dict = field(default_factory=dict)
@@ -41,7 +37,7 @@ class Feed:
         self.bootstrap = bootstrap
         self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
         self.groups, self.writing, self.over = [], threading.Lock(), threading.Event()
-        self.thread = threading.Thread(target=self.run)
+        self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self):
@@ -83,11 +79,12 @@ class Member:
         if instance:
             environment["INSTANCE"] = instance
         self.program, self.said = program, open(f"{group.out}.{name}.out", "w")
+        command = [word.format(**environment) for word in program.command]
         with open(f"{group.out}.{name}.err", "w") as errors:
-            self.process = subprocess.Popen([word.format(**environment) if "{" in word else word for word in program.command],
-                                            stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
-                                            stderr=subprocess.STDOUT if program.is_mixed else errors,
-                                            env=os.environ | program.environment | environment)  # fmt: skip
+            self.process = subprocess.Popen(
+                command, env=os.environ | program.environment | environment, text=True, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT if program.is_mixed else errors,
+            )  # fmt: skip
         self.reader = threading.Thread(target=self.listen)
         self.reader.start()
 
@@ -96,10 +93,9 @@ class Member:
             self.said.write(f"{time.strftime('%H:%M:%S')} {line}")
             self.said.flush()
             # One that was killed may have ended within a line.
-            if line.endswith("\n") and (said := self.program.translate(line)):
-                word, *rest = said.split()
-                self.group.hear(self, word, rest)
-        self.group.hear(self, "ended", [])
+            if line.endswith("\n"):
+                self.group.hear(self, line)
+        self.group.hear_end(self)
         self.said.close()
 
     def end(self, number):
@@ -111,7 +107,8 @@ class Member:
 
 class Group:
     def __init__(self, name, feed, programs, assignor, static, out):
-        self.name, self.feed, self.programs, self.assignor, self.static, self.out = name, feed, programs, assignor, static, out
+        self.name, self.feed, self.programs = name, feed, programs
+        self.assignor, self.static, self.out = assignor, static, out
         self.session_ms = STATIC_SESSION_MS if static else SESSION_MS
         self.changed = threading.Condition()
         self.members, self.wrong = [], []
@@ -147,20 +144,31 @@ class Group:
             self.in_flight -= 1
             self.changed.notify_all()
 
-    def hear(self, member, word, rest):
+    def hear(self, member, line):
         with self.changed:
-            if word == "record":
+            try:
+                word, *rest = (member.program.translate(line) or "nothing").split()
+                self.hear_words(member, word, rest)
+            except (LookupError, ValueError) as error:
+                self.wrong.append(f"{member.name} said {line!r}: {error!r}")
+            self.changed.notify_all()
+
+    def hear_words(self, member, word, rest):
+        match word:
+            case "record":
                 self.hear_record(member, int(rest[0]), int(rest[1]), rest[2])
-            elif word == "assigned":
+            case "assigned":
                 member.assignments += 1
                 member.own |= {int(partition): None for partition in rest}
-            elif word in ("revoked", "lost"):
+            case "revoked" | "lost":
                 for partition in rest:
                     member.own.pop(int(partition), None)
-            elif word == "left":
+            case "left":
                 member.left = True
-            elif word == "ended":
-                member.ended, member.own = True, {}
+
+    def hear_end(self, member):
+        with self.changed:
+            member.ended, member.own = True, {}
             self.changed.notify_all()
 
     def hear_record(self, member, partition, offset, value):
@@ -168,8 +176,9 @@ class Group:
         if wanted not in (None, offset):
             what = "which is not its own" if wanted == -1 else f"wanted offset {wanted}"
             self.wrong.append(f"{member.name} read offset {offset} of partition {partition}, {what}")
-        if wanted is None and member.resumes_at and member.resumes_at[partition] != offset:
-            self.wrong.append(f"{member.name} resumed partition {partition} at {offset}, not at {member.resumes_at[partition]}")
+        resumes_at = member.resumes_at and member.resumes_at[partition]
+        if wanted is None and resumes_at not in (None, offset):
+            self.wrong.append(f"{member.name} resumed partition {partition} at {offset}, not at {resumes_at}")
         member.own[partition] = offset + 1
         self.again += offset in self.read[partition]
         self.read[partition][offset] = value
@@ -218,20 +227,18 @@ class Group:
     # What is waited for, and compared.
 
     def wait(self, what, test, members=()):
+        """Until the test is true, while these members run."""
         self.step = what
         deadline = time.monotonic() + LIMIT_S
         with self.changed:
-            while not test():
-                gone = [member.name for member in members if member.ended]
-                if self.wrong or gone:
-                    break
+            while not (self.wrong or test()):
+                if gone := [member.name for member in members if member.ended]:
+                    raise AssertionError(f"{', '.join(gone)} ended by itself")
                 if not self.changed.wait(deadline - time.monotonic()):
-                    owned = {member.name: sorted(member.own) for member in self.members if not member.ended}
-                    raise TooLate(f"{what}: not within {LIMIT_S} s; {owned}")
+                    own = {member.name: sorted(member.own) for member in self.members if not member.ended}
+                    raise AssertionError(f"not within {LIMIT_S} s; the members have {own}")
             if self.wrong:
-                raise AssertionError(f"{what}: {'; '.join(self.wrong[:3])}")
-            if gone := [member.name for member in members if member.ended]:
-                raise AssertionError(f"{what}: {', '.join(gone)} ended by itself")
+                raise AssertionError("; ".join(self.wrong[:3]))
 
     def settle(self, what, *members):
         """Until these members alone have the partitions, equally many each, and have read what was written since."""

@@ -40,6 +40,7 @@ CLASSES = {
     "kafka-features": "FeatureCommand",
     "kafka-consumer-groups": "consumer.group.ConsumerGroupCommand",
     "kafka-groups": "GroupsCommand",
+    "kafka-console-consumer": "consumer.ConsoleConsumer",
     "client-compatibility": "ClientCompatibilityTest",
 }
 # Kafka answers a change before its own broker knows of it, so the next command waits. Tidemill is given no such time.
@@ -122,6 +123,15 @@ def rows_in_order(text):
     return "\n\n".join("\n".join(table) for table in tables)
 
 
+def by_record(text):
+    """Records as JSON, with nothing between them: one on a line. What is deleted at once is in no order."""
+    text = text.replace('}{"key":', '}\n{"key":')
+    return re.sub(r"(?m)(^.*\"value\":null}\n?)+", lambda found: "\n".join(sorted(found[0].splitlines())), text)
+
+
+ORDERS = {"kafka-console-consumer": by_record, "kafka-log-dirs": by_line, "kafka-consumer-groups": rows_in_order, "kafka-groups": rows_in_order}
+
+
 def split_settings(text):
     """At the commas before a name, not at those within a value."""
     return re.split(r",(?=[\w.]+=)", text)
@@ -135,6 +145,8 @@ def rules(peer):
         (re.escape(str(peer.folder)), "FOLDER"),
         (r"(?<=TopicId: )\S{22}", "ID"),
         (r"\b[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}\b", "UUID"),  # of a member
+        (r'(?<=[tT]imestamp":)[1-9]\d*', "N"),  # in a record of a group
+        (r'(?<="topicId":")[^"]+', "ID"),
         (r"(?<= Epoch: )\d+", "N"),  # of features: a place in the metadata log
         (r"(?m)^\s+at .*\n|^\s+\.\.\. \d+ more\n", ""),  # a stack trace: where in the tool, not what
         # Where the client's last try was when it gave up: two wordings of one error.
@@ -145,7 +157,7 @@ def rules(peer):
 
 def transcript(tool, code, out, err, peer):
     """What a command did, as lines of text."""
-    out = rows_in_order(out) if tool in ("kafka-consumer-groups", "kafka-groups") else in_order(by_line(out))
+    out = ORDERS.get(tool, in_order)(out)
     for pattern, stands in rules(peer):
         out, err = re.sub(pattern, stands, out), re.sub(pattern, stands, err)
     lines = out.splitlines() + [f"2> {line}" for line in err.splitlines() if line]

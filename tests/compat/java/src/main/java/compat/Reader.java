@@ -65,6 +65,7 @@ final class Reader implements Runnable {
 
     private static boolean isAtEnd(KafkaConsumer<?, ?> consumer) {
         Map<TopicPartition, Long> ends = consumer.endOffsets(consumer.assignment());
-        return !ends.isEmpty() && ends.entrySet().stream().allMatch(end -> consumer.position(end.getKey()) == end.getValue());
+        if (ends.isEmpty()) return false;
+        return ends.entrySet().stream().allMatch(end -> consumer.position(end.getKey()) == end.getValue());
     }
 }
