@@ -299,6 +299,10 @@ func crossChecks() (all []check) {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "member" {
+		runMember()
+		return
+	}
 	checks := []check{}
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		checks = append(checks, check{"round trip, " + codec, roundTrip(codec)})

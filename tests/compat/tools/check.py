@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs Kafka's own command line tools on a fresh broker, and compares what they print with what they print on Kafka.
 
-usage: tests/compat/tools/check.py --tidemill BINARY [SHOW]   compares with recorded.txt, but for differences.toml
-       tests/compat/tools/check.py --kafka [SHOW]             the same with real Apache Kafka: nothing may differ
-       tests/compat/tools/check.py --record                   runs real Apache Kafka and writes recorded.txt anew
+usage: tests/compat/tools/check.py [LIST] --tidemill BINARY [SHOW]   compares with recorded.txt, but for differences.toml
+       tests/compat/tools/check.py [LIST] --kafka [SHOW]             the same with real Apache Kafka: nothing may differ
+       tests/compat/tools/check.py [LIST] --record                   runs real Apache Kafka and writes recorded.txt anew
 
+LIST: groups, for the commands of that folder; otherwise those of this one.
 SHOW, a regular expression: also prints the transcript of the commands that it matches.
 """
 import difflib
@@ -23,7 +24,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 PEERS = ROOT / "scripts/peers"
-RECORDED = HERE / "recorded.txt"
 JAVA = [
     "java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
     # The tools log to standard error what went wrong in them; their clients, what they try again.
@@ -38,10 +38,13 @@ CLASSES = {
     "kafka-delete-records": "DeleteRecordsCommand",
     "kafka-log-dirs": "LogDirsCommand",
     "kafka-features": "FeatureCommand",
+    "kafka-consumer-groups": "consumer.group.ConsumerGroupCommand",
+    "kafka-groups": "GroupsCommand",
+    "kafka-console-consumer": "consumer.ConsoleConsumer",
     "client-compatibility": "ClientCompatibilityTest",
 }
 # Kafka answers a change before its own broker knows of it, so the next command waits. Tidemill is given no such time.
-CHANGES = re.compile(r"--(create|alter|delete|offset-json-file)\b|^produce ")
+CHANGES = re.compile(r"--(create|alter|delete|offset-json-file|execute)\b|^(produce|join|leave) ")
 SETTLE_S = 0.5
 LIMIT_S = 240  # for all of it: within what tests/compat/run gives it, so that nothing stays behind
 
@@ -111,6 +114,24 @@ def in_order(text):
     return re.sub(r"(?m)(^  [\w.$-]+=.*\n)+", lambda found: "".join(sorted(found[0].splitlines(True))), text)
 
 
+def rows_in_order(text):
+    """Rows of tables come in the order of hash tables: in that of their text, but for each table's head."""
+    tables = [table.split("\n") for table in text.split("\n\n")]
+    for table in tables:
+        start = next((i + 1 for i, line in enumerate(table) if re.match("(GROUP|TOPIC) ", line)), 0)
+        table[start:] = sorted(table[start:], key=lambda row: (row == "", row))
+    return "\n\n".join("\n".join(table) for table in tables)
+
+
+def by_record(text):
+    """Records as JSON, with nothing between them: one on a line. What is deleted at once is in no order."""
+    text = text.replace('}{"key":', '}\n{"key":')
+    return re.sub(r"(?m)(^.*\"value\":null}\n?)+", lambda found: "\n".join(sorted(found[0].splitlines())), text)
+
+
+ORDERS = {"kafka-console-consumer": by_record, "kafka-log-dirs": by_line, "kafka-consumer-groups": rows_in_order, "kafka-groups": rows_in_order}
+
+
 def split_settings(text):
     """At the commas before a name, not at those within a value."""
     return re.split(r",(?=[\w.]+=)", text)
@@ -123,6 +144,9 @@ def rules(peer):
         (r"(?<=CONTROLLER://127.0.0.1:)\d+|(?<=controller.quorum.voters=1@127.0.0.1:)\d+", "PORT"),
         (re.escape(str(peer.folder)), "FOLDER"),
         (r"(?<=TopicId: )\S{22}", "ID"),
+        (r"\b[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}\b", "UUID"),  # of a member
+        (r'(?<=[tT]imestamp":)[1-9]\d*', "N"),  # in a record of a group
+        (r'(?<="topicId":")[^"]+', "ID"),
         (r"(?<= Epoch: )\d+", "N"),  # of features: a place in the metadata log
         (r"(?m)^\s+at .*\n|^\s+\.\.\. \d+ more\n", ""),  # a stack trace: where in the tool, not what
         # Where the client's last try was when it gave up: two wordings of one error.
@@ -131,24 +155,24 @@ def rules(peer):
     ]
 
 
-def transcript(code, out, err, peer):
+def transcript(tool, code, out, err, peer):
     """What a command did, as lines of text."""
-    out = in_order(by_line(out))
+    out = ORDERS.get(tool, in_order)(out)
     for pattern, stands in rules(peer):
         out, err = re.sub(pattern, stands, out), re.sub(pattern, stands, err)
     lines = out.splitlines() + [f"2> {line}" for line in err.splitlines() if line]
     return lines + ([f"[{code}]"] if code else [])
 
 
-def commands():
-    lines = (HERE / "commands.txt").read_text().splitlines()
+def commands(folder):
+    lines = (folder / "commands.txt").read_text().splitlines()
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
-def recorded():
+def recorded(folder):
     """The commands with their lines, in order."""
     found = []
-    for line in RECORDED.read_text().splitlines():
+    for line in (folder / "recorded.txt").read_text().splitlines():
         if line.startswith("$ "):
             found.append((line[2:], []))
         elif not line.startswith("#"):
@@ -170,7 +194,7 @@ class Session:
             (self.folder / name).write_text(content.replace("\\n", "\n") + "\n")
             return []
         words = [self.filled(word) for word in words]
-        if tool == "produce":
+        if tool in ("produce", "join", "leave"):
             answer = self.host.run(tool, *words)
         else:
             bootstrap = ["--bootstrap-server", self.peer.bootstrap]
@@ -179,7 +203,7 @@ class Session:
         self.topic_ids |= re.findall(r"Topic: (\S+)\tTopicId: (\S+)", answer[1])
         if self.peer.is_kafka and CHANGES.search(command):
             time.sleep(SETTLE_S)
-        return transcript(*answer, self.peer)
+        return transcript(tool, *answer, self.peer)
 
     def filled(self, word):
         acls = "true" if self.peer.is_kafka else "false"  # DescribeAcls is not served yet
@@ -240,12 +264,12 @@ def report(ok, started, tool, title, lines=()):
     return not ok
 
 
-def compare(session, show):
+def compare(session, folder, show):
     """Prints a line for each command; returns how many failed."""
-    wanted, failed = recorded(), 0
-    if [command for command, _ in wanted] != commands():
+    wanted, failed = recorded(folder), 0
+    if [command for command, _ in wanted] != commands(folder):
         sys.exit("recorded.txt is not of these commands: record it anew")
-    entries = tomllib.loads((HERE / "differences.toml").read_text())["difference"]
+    entries = tomllib.loads((folder / "differences.toml").read_text())["difference"]
     differences = [] if session.peer.is_kafka else [Difference(**entry) for entry in entries]
     for command, lines in wanted:
         started = time.monotonic()
@@ -263,26 +287,28 @@ def compare(session, show):
     return failed
 
 
-def record(session):
+def record(session, folder):
     text = ["# What Kafka's tools print on Apache Kafka 4.4. Written by check.py --record; do not edit."]
-    for command in commands():
+    for command in commands(folder):
         text += [f"$ {command}", *session.run(command)]
-    RECORDED.write_text("\n".join(text) + "\n")
+    (folder / "recorded.txt").write_text("\n".join(text) + "\n")
     return 0
 
 
 def main(arguments):
+    folder = HERE / "groups" if arguments[:1] == ["groups"] else HERE
+    arguments = arguments[folder != HERE :]
     if not arguments or arguments[0] not in ("--tidemill", "--kafka", "--record"):
         sys.exit(__doc__)
     show = arguments[2:] if arguments[0] == "--tidemill" else arguments[1:]
     signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"the tools did not end within {LIMIT_S} s"))
     signal.alarm(LIMIT_S)
     peer = Peer(arguments)
-    with tempfile.TemporaryDirectory(prefix="tidemill-tools.") as folder:
-        host = Host(peer.bootstrap, folder)
+    with tempfile.TemporaryDirectory(prefix="tidemill-tools.") as scratch:
+        host = Host(peer.bootstrap, scratch)
         try:
-            session = Session(peer, host, Path(folder))
-            failed = record(session) if arguments[0] == "--record" else compare(session, "".join(show))
+            session = Session(peer, host, Path(scratch))
+            failed = record(session, folder) if arguments[0] == "--record" else compare(session, folder, "".join(show))
         finally:
             host.close()
             peer.remove()

@@ -55,6 +55,8 @@ public final class Tools {
             try {
                 String[] arguments = Arrays.copyOfRange(line, 1, line.length);
                 if (line[0].equals("produce")) produce(arguments);
+                else if (line[0].equals("join")) Reader.join(arguments);
+                else if (line[0].equals("leave")) Reader.leave(arguments);
                 else Class.forName(line[0]).getMethod("main", String[].class).invoke(null, (Object) arguments);
             } catch (InvocationTargetException ended) {
                 if (!(ended.getCause() instanceof Exited)) throw ended;
