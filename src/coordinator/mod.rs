@@ -10,6 +10,7 @@
 //!   coordinator ends, and it loads again from its log.
 //! - One member of a generation leads, each generation has one assignment, and who speaks of another generation is told so.
 
+pub mod assignor;
 mod classic;
 mod effects;
 mod host;
