@@ -4,16 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::{Instant, WallTime};
+use storage::LogId;
 use wire::ErrorCode;
-use wire::consumer_protocol::{ConsumerProtocolSubscription, PROTOCOL_TYPE};
+use wire::consumer_protocol::PROTOCOL_TYPE;
 
 use super::classic::ClassicGroup;
-use super::effects::{Effects, Record, Timer};
-use super::message::{
-    Commit, CommittedOffset, DescribedGroup, GroupAnswer, GroupRequest, Join, Joined, ListedGroup, Synced, Ticket,
-    TopicPartition,
+use super::consumer::{
+    Change, ConsumerGroup, ConsumerHeartbeat, DescribedConsumerGroup, HeartbeatTold, JOINS, Rejection, Step,
 };
-use super::offsets::{Idle, Offsets};
+use super::effects::{Effects, Record, Timer};
+use super::group::{Group, Members};
+use super::message::{
+    Commit, CommittedOffset, DescribedGroup, FetchOffsets, GroupAnswer, GroupRequest, Join, Joined, ListedGroup,
+    Synced, Ticket, TopicPartition,
+};
+use super::offsets::Offsets;
+use super::topics::Topics;
 
 /// Settings of the coordinators, with Kafka's names and defaults.
 #[derive(Clone, Debug)]
@@ -28,6 +34,24 @@ pub struct GroupConfig {
     pub metadata_bytes_max: usize,
     /// `offsets.retention.minutes`, in milliseconds
     pub retention_ms: i64,
+    pub consumer: ConsumerGroupConfig,
+}
+
+/// Settings of groups whose coordinator assigns the partitions.
+#[derive(Clone, Debug)]
+pub struct ConsumerGroupConfig {
+    /// `group.consumer.session.timeout.ms`
+    pub session_timeout: Duration,
+    /// `group.consumer.heartbeat.interval.ms`
+    pub heartbeat_interval_ms: i32,
+    /// `group.consumer.max.size`
+    pub size_max: usize,
+}
+
+impl Default for ConsumerGroupConfig {
+    fn default() -> Self {
+        Self { session_timeout: Duration::from_secs(45), heartbeat_interval_ms: 5000, size_max: usize::MAX }
+    }
 }
 
 impl Default for GroupConfig {
@@ -38,6 +62,7 @@ impl Default for GroupConfig {
             size_max: usize::MAX,
             metadata_bytes_max: 4096,
             retention_ms: 7 * 24 * 60 * 60 * 1000,
+            consumer: ConsumerGroupConfig::default(),
         }
     }
 }
@@ -47,14 +72,6 @@ impl Default for GroupConfig {
 pub struct Moment {
     pub instant: Instant,
     pub wall: WallTime,
-}
-
-#[derive(Debug)]
-struct Group {
-    classic: ClassicGroup,
-    offsets: Offsets,
-    /// Its members are, or were, in its log: it is there even without offsets.
-    is_recorded: bool,
 }
 
 /// The groups of one partition.
@@ -73,7 +90,14 @@ impl GroupTable {
 
     /// Takes up a request; `id` is a member's that has none yet.
     #[must_use]
-    pub fn handle(&mut self, request: GroupRequest, ticket: Ticket, id: String, now: Moment) -> Effects {
+    pub fn handle(
+        &mut self,
+        request: GroupRequest,
+        ticket: Ticket,
+        id: String,
+        topics: &dyn Topics,
+        now: Moment,
+    ) -> Effects {
         let mut effects = Effects::default();
         let name = request.group().to_owned();
         match request {
@@ -82,9 +106,7 @@ impl GroupTable {
                 let outcomes = self.commit(commit, now, &mut effects);
                 effects.answer(ticket, GroupAnswer::Committed(outcomes));
             }
-            GroupRequest::FetchOffsets { partitions, .. } => {
-                effects.answer(ticket, GroupAnswer::Offsets(self.offsets(&name, partitions)));
-            }
+            GroupRequest::FetchOffsets(asked) => effects.answer(ticket, self.offsets(asked)),
             GroupRequest::DeleteOffsets { partitions, .. } => {
                 let (error, outcomes) = self.delete_offsets(&name, &partitions, &mut effects);
                 effects.answer(ticket, GroupAnswer::OffsetsDeleted(error, outcomes));
@@ -94,26 +116,36 @@ impl GroupTable {
                 let outcome = self.delete(&name, &mut effects);
                 effects.answer(ticket, GroupAnswer::Done(outcome));
             }
+            GroupRequest::ConsumerHeartbeat(beat) => {
+                let told = self.consumer_heartbeat(beat, id, topics, now, &mut effects);
+                effects.answer(ticket, GroupAnswer::ConsumerHeartbeat(told));
+            }
+            GroupRequest::DescribeConsumer { .. } => {
+                effects.answer(ticket, GroupAnswer::ConsumerDescribed(self.describe_consumer(&name)));
+            }
             of_members => self.of_members(of_members, ticket, now, &mut effects),
         }
         self.settle(&name, &mut effects);
         effects
     }
 
-    /// What only a member asks.
+    /// What only a member with the classic protocol asks.
     fn of_members(&mut self, request: GroupRequest, ticket: Ticket, now: Moment, effects: &mut Effects) {
-        let group = self.groups.get_mut(request.group());
+        let classic = match self.groups.get_mut(request.group()) {
+            Some(Group { members: Members::Classic(classic), .. }) => Some(classic),
+            Some(Group { members: Members::Consumer(_), .. }) | None => None,
+        };
         let unknown = ErrorCode::UnknownMemberId;
-        match (request, group) {
-            (GroupRequest::Sync(sync), Some(group)) => group.classic.sync(sync, ticket, now, effects),
+        match (request, classic) {
+            (GroupRequest::Sync(sync), Some(classic)) => classic.sync(sync, ticket, now, effects),
             (GroupRequest::Sync(_), None) => effects.answer(ticket, GroupAnswer::Synced(Synced::failed(unknown))),
-            (GroupRequest::Heartbeat { speaker, .. }, group) => {
-                let outcome = group.map_or(unknown, |group| group.classic.heartbeat(&speaker, now, effects));
+            (GroupRequest::Heartbeat { speaker, .. }, classic) => {
+                let outcome = classic.map_or(unknown, |classic| classic.heartbeat(&speaker, now, effects));
                 effects.answer(ticket, GroupAnswer::Done(outcome));
             }
-            (GroupRequest::Leave { members, .. }, group) => {
-                let outcomes = match group {
-                    Some(group) => group.classic.leave(&members, &self.config, now, effects),
+            (GroupRequest::Leave { members, .. }, classic) => {
+                let outcomes = match classic {
+                    Some(classic) => classic.leave(&members, &self.config, now, effects),
                     None => vec![unknown; members.len()],
                 };
                 effects.answer(ticket, GroupAnswer::Left(outcomes));
@@ -128,22 +160,54 @@ impl GroupTable {
             return effects.answer(ticket, fail(ErrorCode::InvalidSessionTimeout));
         }
         let name = join.group.clone();
-        if !self.groups.contains_key(&name) {
-            if !join.member_id.is_empty() {
-                return effects.answer(ticket, fail(ErrorCode::UnknownMemberId));
-            }
-            self.groups.insert(name.clone(), Group::new(&name, now));
+        let is_known = self.groups.get(&name).is_some_and(|group| matches!(group.members, Members::Classic(_)));
+        if !is_known && !join.member_id.is_empty() {
+            return effects.answer(ticket, fail(ErrorCode::UnknownMemberId));
         }
-        let group = self.groups.get_mut(&name).expect("just put there");
-        group.classic.join(join, id, ticket, &self.config, now, effects);
+        let group = self.groups.entry(name.clone()).or_insert_with(|| Group::classic(&name, now));
+        if !matches!(group.members, Members::Classic(_)) && !group.is_empty() {
+            return effects.answer(ticket, fail(ErrorCode::InconsistentGroupProtocol));
+        }
+        group.become_classic(&name, now, effects).join(join, id, ticket, &self.config, now, effects);
+    }
+
+    fn consumer_heartbeat(
+        &mut self,
+        mut beat: ConsumerHeartbeat,
+        id: String,
+        topics: &dyn Topics,
+        now: Moment,
+        effects: &mut Effects,
+    ) -> Result<HeartbeatTold, Rejection> {
+        beat.check()?;
+        if beat.member_id.is_empty() {
+            beat.member_id = id;
+        }
+        let name = beat.group.clone();
+        if beat.member_epoch == JOINS {
+            let group = self.groups.entry(name.clone()).or_insert_with(|| Group::consumer(&name));
+            if group.is_empty() {
+                group.become_consumer(&name, effects);
+            }
+        }
+        let group = match self.groups.get_mut(&name) {
+            Some(Group { members: Members::Consumer(group), .. }) => group,
+            Some(_) => return Err(not_found(&name, "is not a consumer group")),
+            None => return Err(not_found(&name, "is not there")),
+        };
+        let step = &mut Step { topics, config: &self.config, now, effects };
+        if beat.member_epoch < JOINS { group.leave(&beat, step) } else { group.heartbeat(&beat, step) }
     }
 
     fn commit(&mut self, commit: Commit, now: Moment, effects: &mut Effects) -> Vec<ErrorCode> {
-        let Commit { group: name, speaker, offsets, retention_ms } = commit;
-        let admitted = match self.groups.get_mut(&name) {
-            Some(group) => group.classic.admit_commit(&speaker, now, effects),
-            None if speaker.generation < 0 => Ok(()),
-            None => Err(ErrorCode::IllegalGeneration),
+        let Commit { group: name, speaker, offsets, retention_ms, knows_epochs } = commit;
+        let group = self.groups.get_mut(&name);
+        let (admitted, consumer) = match group.map(|group| &mut group.members) {
+            Some(Members::Classic(classic)) => (classic.admit_commit(&speaker, now, effects), None),
+            Some(Members::Consumer(consumer)) => (consumer.admit_commit(&speaker, knows_epochs), Some(&*consumer)),
+            None if speaker.generation < 0 => (Ok(()), None),
+            None if knows_epochs => (Err(ErrorCode::GroupIdNotFound), None),
+            None => (Err(ErrorCode::IllegalGeneration), None),
         };
         if let Err(error) = admitted {
             return vec![error; offsets.len()];
@@ -152,6 +216,11 @@ impl GroupTable {
         for offset in offsets {
             if offset.metadata.len() > self.config.metadata_bytes_max {
                 outcomes.push(ErrorCode::OffsetMetadataTooLarge);
+                continue;
+            }
+            let log = LogId { topic_id: offset.topic_id, partition: offset.partition };
+            if consumer.is_some_and(|consumer| !consumer.admits_offset(&speaker, log)) {
+                outcomes.push(ErrorCode::StaleMemberEpoch);
                 continue;
             }
             outcomes.push(ErrorCode::None);
@@ -169,13 +238,16 @@ impl GroupTable {
         outcomes
     }
 
-    fn offsets(
-        &self,
-        name: &str,
-        asked: Option<Vec<TopicPartition>>,
-    ) -> Vec<(TopicPartition, Option<CommittedOffset>)> {
-        let offsets = self.groups.get(name).map(|group| &group.offsets);
-        match asked {
+    fn offsets(&self, asked: FetchOffsets) -> GroupAnswer {
+        let FetchOffsets { group, partitions, member_id, member_epoch } = asked;
+        let group = self.groups.get(&group);
+        if let Some(Group { members: Members::Consumer(consumer), .. }) = group
+            && let Err(error) = consumer.admit_fetch(member_id.as_deref(), member_epoch)
+        {
+            return GroupAnswer::Unavailable(error);
+        }
+        let offsets = group.map(|group| &group.offsets);
+        GroupAnswer::Offsets(match partitions {
             Some(asked) => {
                 let found =
                     |of: &TopicPartition| offsets.and_then(|offsets| offsets.get(&of.topic, of.partition)).cloned();
@@ -185,7 +257,7 @@ impl GroupTable {
                 let all = offsets.into_iter().flat_map(Offsets::iter);
                 all.map(|(of, committed)| (of, Some(committed.clone()))).collect()
             }
-        }
+        })
     }
 
     fn delete_offsets(
@@ -195,7 +267,7 @@ impl GroupTable {
         effects: &mut Effects,
     ) -> (ErrorCode, Vec<ErrorCode>) {
         let Some(group) = self.groups.get(name) else { return (ErrorCode::GroupIdNotFound, Vec::new()) };
-        if !group.classic.is_empty() && group.classic.protocol_type() != Some(PROTOCOL_TYPE) {
+        if !group.is_empty() && group.protocol_type() != PROTOCOL_TYPE {
             return (ErrorCode::NonEmptyGroup, Vec::new());
         }
         let outcome = |of: &TopicPartition| {
@@ -212,30 +284,33 @@ impl GroupTable {
 
     fn describe(&self, name: &str) -> DescribedGroup {
         match self.groups.get(name) {
-            Some(group) => group.classic.describe(),
-            None => DescribedGroup { state: "Dead", ..DescribedGroup::failed(ErrorCode::GroupIdNotFound) },
+            Some(Group { members: Members::Classic(classic), .. }) => classic.describe(),
+            Some(_) | None => DescribedGroup { state: "Dead", ..DescribedGroup::failed(ErrorCode::GroupIdNotFound) },
+        }
+    }
+
+    fn describe_consumer(&self, name: &str) -> Result<DescribedConsumerGroup, Rejection> {
+        match self.groups.get(name) {
+            Some(Group { members: Members::Consumer(consumer), .. }) => Ok(consumer.describe()),
+            Some(_) => Err(not_found(name, "is not a consumer group")),
+            None => Err(not_found(name, "is not there")),
         }
     }
 
     fn delete(&self, name: &str, effects: &mut Effects) -> ErrorCode {
         let Some(group) = self.groups.get(name) else { return ErrorCode::GroupIdNotFound };
-        if !group.classic.is_empty() {
+        if !group.is_empty() {
             return ErrorCode::NonEmptyGroup;
         }
         let offsets = group.offsets.iter().map(|(of, _)| Record::OffsetRemoved { group: name.to_owned(), of });
         effects.records.extend(offsets);
-        effects.records.push(Record::GroupRemoved { group: name.to_owned() });
+        effects.records.extend(group.tombstones(name));
         ErrorCode::None
     }
 
     /// All groups, by name.
     pub fn list(&self) -> impl Iterator<Item = ListedGroup> {
-        self.groups.iter().map(|(name, group)| ListedGroup {
-            group: name.clone(),
-            protocol_type: group.classic.protocol_type().unwrap_or_default().to_owned(),
-            state: group.classic.state_name(),
-            kind: "classic",
-        })
+        self.groups.iter().map(|(name, group)| group.listed(name))
     }
 
     /// When the next deadline is due.
@@ -245,14 +320,19 @@ impl GroupTable {
     }
 
     /// The next deadline that has come, if there is one: called until there is none.
-    pub fn tick(&mut self, now: Moment) -> Option<Effects> {
+    pub fn tick(&mut self, topics: &dyn Topics, now: Moment) -> Option<Effects> {
         if self.next_deadline().is_none_or(|at| at > now.instant) {
             return None;
         }
         let (_, name, timer) = self.timers.pop_first()?;
         let mut effects = Effects::default();
-        if let Some(group) = self.groups.get_mut(&name) {
-            group.classic.on_timer(&timer, &self.config, now, &mut effects);
+        match self.groups.get_mut(&name).map(|group| &mut group.members) {
+            Some(Members::Classic(classic)) => classic.on_timer(&timer, &self.config, now, &mut effects),
+            Some(Members::Consumer(consumer)) => {
+                let effects = &mut effects;
+                consumer.on_timer(&timer, &mut Step { topics, config: &self.config, now, effects });
+            }
+            None => {}
         }
         self.settle(&name, &mut effects);
         Some(effects)
@@ -267,8 +347,8 @@ impl GroupTable {
             let has_others = group.offsets.iter().count() > due.len();
             let removed = due.into_iter().map(|of| Record::OffsetRemoved { group: name.clone(), of });
             effects.records.extend(removed);
-            if !has_others && group.classic.is_deserted() && group.is_recorded {
-                effects.records.push(Record::GroupRemoved { group: name.clone() });
+            if !has_others && group.is_deserted() && group.is_recorded {
+                effects.records.extend(group.tombstones(name));
             }
         }
         effects
@@ -294,19 +374,22 @@ impl GroupTable {
     pub fn replay(&mut self, record: Record, now: Moment) {
         match record {
             Record::Group { group: name, snapshot } => {
-                let group = self.groups.entry(name.clone()).or_insert_with(|| Group::new(&name, now));
-                group.classic = ClassicGroup::restored(name, snapshot);
+                let group = self.groups.entry(name.clone()).or_insert_with(|| Group::classic(&name, now));
+                group.members = Members::Classic(ClassicGroup::restored(name, snapshot));
                 group.is_recorded = true;
             }
             Record::GroupRemoved { group: name } => {
-                if let Some(group) = self.groups.get_mut(&name) {
-                    group.classic = ClassicGroup::new(name.clone(), now);
+                if let Some(group) = self.groups.get_mut(&name)
+                    && let Members::Classic(classic) = &mut group.members
+                {
+                    *classic = ClassicGroup::new(name.clone(), now);
                     group.is_recorded = false;
                 }
                 self.drop_if_void(&name);
             }
+            Record::Consumer { group, change } => self.replay_change(group, change),
             Record::Offset { group: name, of, committed } => {
-                let group = self.groups.entry(name.clone()).or_insert_with(|| Group::new(&name, now));
+                let group = self.groups.entry(name.clone()).or_insert_with(|| Group::classic(&name, now));
                 group.offsets.set(&of, committed);
             }
             Record::OffsetRemoved { group: name, of } => {
@@ -316,6 +399,23 @@ impl GroupTable {
                 self.drop_if_void(&name);
             }
         }
+    }
+
+    fn replay_change(&mut self, name: String, change: Change) {
+        let is_tombstone = change.is_tombstone();
+        match self.groups.get_mut(&name) {
+            None if is_tombstone => return,
+            Some(Group { members: Members::Classic(_), .. }) if is_tombstone => return,
+            _ => {}
+        }
+        let group = self.groups.entry(name.clone()).or_insert_with(|| Group::consumer(&name));
+        if !matches!(group.members, Members::Consumer(_)) {
+            group.members = Members::Consumer(ConsumerGroup::new(name.clone()));
+        }
+        let Members::Consumer(consumer) = &mut group.members else { unreachable!("just put there") };
+        group.is_recorded = if is_tombstone { group.is_recorded && change != Change::Epoch(None) } else { true };
+        consumer.apply(change);
+        self.drop_if_void(&name);
     }
 
     /// The records of a step have been appended.
@@ -328,48 +428,33 @@ impl GroupTable {
                         group.is_recorded = true;
                     }
                 }
+                Record::Consumer { group, change } if change != Change::Epoch(None) => {
+                    if let Some(group) = self.groups.get_mut(&group) {
+                        group.is_recorded |= !change.is_tombstone();
+                    }
+                }
                 other => self.replay(other, now),
             }
         }
     }
 
     /// The log has been read: from now on the members are expected.
-    pub fn resume(&mut self, now: Moment) {
+    pub fn resume(&mut self, topics: &dyn Topics, now: Moment) {
         let names: Vec<_> = self.groups.keys().cloned().collect();
         for name in names {
             let mut effects = Effects::default();
-            self.groups.get_mut(&name).expect("one of them").classic.resume(now, &mut effects);
+            match &mut self.groups.get_mut(&name).expect("one of them").members {
+                Members::Classic(classic) => classic.resume(now, &mut effects),
+                Members::Consumer(consumer) => {
+                    let effects = &mut effects;
+                    consumer.resume(&mut Step { topics, config: &self.config, now, effects });
+                }
+            }
             self.settle(&name, &mut effects);
         }
     }
 }
 
-impl Group {
-    fn new(name: &str, now: Moment) -> Self {
-        Self { classic: ClassicGroup::new(name.to_owned(), now), offsets: Offsets::default(), is_recorded: false }
-    }
-
-    /// It has come to nothing: neither members, nor offsets, nor a record that says it is there.
-    fn is_void(&self) -> bool {
-        self.classic.is_deserted() && self.offsets.is_empty() && !self.is_recorded
-    }
-
-    /// Whether a member says that it reads the topic. Of members whose word can't be read, all topics are.
-    fn reads(&self, topic: &str) -> bool {
-        self.classic.protocol_type() == Some(PROTOCOL_TYPE)
-            && self.classic.subscriptions().any(|said| match ConsumerProtocolSubscription::read(said) {
-                Ok(subscription) => subscription.topics.iter().any(|known| known == topic),
-                Err(_) => true,
-            })
-    }
-
-    /// From when on the offsets of a topic are idle; `None` while members keep them.
-    fn idle(&self, topic: &str) -> Option<Idle> {
-        match (self.classic.empty_since(), self.classic.protocol_type()) {
-            (Some(_), None) => Some(Idle::SinceCommit),
-            (Some(since), Some(_)) => Some(Idle::Since(since)),
-            (None, Some(PROTOCOL_TYPE)) if !self.reads(topic) => Some(Idle::SinceCommit),
-            (None, _) => None,
-        }
-    }
+fn not_found(name: &str, what: &str) -> Rejection {
+    Rejection::new(ErrorCode::GroupIdNotFound, format!("Group {name} {what}."))
 }

@@ -18,6 +18,8 @@ impl ClassicGroup {
             }
             Timer::Join => self.join_time_over(config, now, effects),
             Timer::Sync => self.sync_time_over(config, now, effects),
+            // Of the group as it was before, when its coordinator assigned the partitions.
+            Timer::Revocation(_) => {}
         }
     }
 
