@@ -2,6 +2,7 @@
 
 use base::{Instant, WallTime};
 
+use super::consumer::Change;
 use super::message::{CommittedOffset, GroupAnswer, Ticket, TopicPartition};
 
 /// A change of what a group is, for the log.
@@ -23,6 +24,11 @@ pub enum Record {
     OffsetRemoved {
         group: String,
         of: TopicPartition,
+    },
+    /// Of a group whose coordinator assigns the partitions.
+    Consumer {
+        group: String,
+        change: Change,
     },
 }
 
@@ -60,6 +66,12 @@ pub enum Timer {
     Join,
     /// Not all have asked for their assignments.
     Sync,
+    /// A member was told to give partitions up and has not said that it has.
+    Revocation(String),
+    /// A classic member among others was told to join again and has not.
+    MemberJoin(String),
+    /// A classic member among others has joined and not asked for its share.
+    MemberSync(String),
 }
 
 /// What a step comes to.

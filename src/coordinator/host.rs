@@ -12,7 +12,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::PartitionIndex;
+use base::{PartitionIndex, Uuid};
 use record::{BatchBuilder, BatchOptions};
 use shard::Class;
 use shard::sync::{Event, either, oneshot};
@@ -23,6 +23,8 @@ use super::effects::{Effects, Record};
 use super::message::{GroupAnswer, GroupRequest, ListedGroup, Ticket};
 use super::records;
 use super::table::{GroupConfig, GroupTable, Moment};
+use super::topics::{TopicInfo, Topics};
+use crate::cluster::View;
 use crate::log_replay;
 use crate::node::Node;
 use crate::partition::Partition;
@@ -215,12 +217,14 @@ impl Coordinator {
     async fn take_up(&self, node: &Node, request: GroupRequest, sender: oneshot::Sender<GroupAnswer>) {
         let ticket = self.tickets.replace(self.tickets.get() + 1);
         let id = member_id(node, &request);
+        let (view, number) = (node.view(), node.view_number());
+        let topics = ViewTopics { view: &view, number };
         let effects = {
             let mut table = self.table.borrow_mut();
             // Where the term has ended the sender is dropped, and who asks is told.
             let Some(table) = table.as_mut() else { return };
             table.set_full(node.coordinators.bytes.get() > node.config.heap_of_shard(node.mesh.shards()).group_bytes);
-            table.handle(request, ticket, id, moment(node))
+            table.handle(request, ticket, id, &topics, moment(node))
         };
         self.waiting.borrow_mut().insert(ticket, sender);
         self.carry_out(node, effects).await;
@@ -303,7 +307,9 @@ impl Coordinator {
 
     async fn keep_deadlines(&self, node: &Node) {
         loop {
-            let due = self.table.borrow_mut().as_mut().and_then(|table| table.tick(moment(node)));
+            let (view, number) = (node.view(), node.view_number());
+            let topics = ViewTopics { view: &view, number };
+            let due = self.table.borrow_mut().as_mut().and_then(|table| table.tick(&topics, moment(node)));
             let Some(effects) = due else { return };
             self.carry_out(node, effects).await;
         }
@@ -342,7 +348,8 @@ impl Coordinator {
     }
 
     fn begin_term(&self, node: &Node, mut table: GroupTable) {
-        table.resume(moment(node));
+        let (view, number) = (node.view(), node.view_number());
+        table.resume(&ViewTopics { view: &view, number }, moment(node));
         *self.table.borrow_mut() = Some(table);
         self.weigh(node);
         self.term.set(self.term.get() + 1);
@@ -368,6 +375,31 @@ impl Coordinator {
     }
 }
 
+/// The topics of the view that a shard has.
+struct ViewTopics<'v> {
+    view: &'v View,
+    number: u64,
+}
+
+impl Topics for ViewTopics<'_> {
+    fn version(&self) -> u64 {
+        self.number
+    }
+
+    fn topic(&self, name: &str) -> Option<TopicInfo> {
+        let topic = self.view.topic(name)?;
+        Some(TopicInfo { id: topic.id, partitions: i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX) })
+    }
+
+    fn name(&self, id: Uuid) -> Option<&str> {
+        self.view.topic_by_id(id).map(|topic| topic.name.as_str())
+    }
+
+    fn names(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(self.view.topics().map(|topic| topic.name.as_str()))
+    }
+}
+
 fn moment(node: &Node) -> Moment {
     Moment { instant: node.shard.now(), wall: node.shard.wall() }
 }
@@ -375,6 +407,9 @@ fn moment(node: &Node) -> Moment {
 /// An id for a member that has none: what it calls itself, and a random UUID behind it, as Kafka's.
 fn member_id(node: &Node, request: &GroupRequest) -> String {
     match request {
+        GroupRequest::ConsumerHeartbeat(beat) if beat.member_id.is_empty() => {
+            uuid_text(node.shard.random(), node.shard.random())
+        }
         GroupRequest::Join(join) if join.member_id.is_empty() => {
             let name = join.instance_id.as_ref().unwrap_or(&join.client_id);
             format!("{name}-{}", uuid_text(node.shard.random(), node.shard.random()))
@@ -408,7 +443,7 @@ impl GroupAnswer {
             Self::Committed(outcomes) => Self::Committed(vec![code; outcomes.len()]),
             Self::OffsetsDeleted(..) => Self::OffsetsDeleted(code, Vec::new()),
             Self::Done(ErrorCode::None) => Self::Done(code),
-            Self::Joined(_) | Self::Synced(_) | Self::Left(_) => Self::Unavailable(code),
+            Self::Joined(_) | Self::Synced(_) | Self::Left(_) | Self::ConsumerHeartbeat(_) => Self::Unavailable(code),
             told => told,
         }
     }

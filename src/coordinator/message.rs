@@ -3,6 +3,8 @@
 use base::{LeaderEpoch, Offset, PartitionIndex, Uuid, WallTime};
 use wire::ErrorCode;
 
+use super::consumer::{ConsumerHeartbeat, DescribedConsumerGroup, HeartbeatTold, Rejection};
+
 /// Names a request that waits for its answer.
 pub type Ticket = u64;
 
@@ -133,8 +135,19 @@ pub struct Commit {
     pub offsets: Vec<OffsetToCommit>,
     /// Asked for by the client for all of them (versions 2 to 4); milliseconds.
     pub retention_ms: Option<i64>,
-    /// What a member of a group that is not there is told.
-    pub no_group: ErrorCode,
+    /// The client knows of member epochs (KIP-848; from version 9 on).
+    pub knows_epochs: bool,
+}
+
+/// OffsetFetch, of one group.
+#[derive(Clone, Debug)]
+pub struct FetchOffsets {
+    pub group: String,
+    /// `None` for all that the group has offsets of.
+    pub partitions: Option<Vec<TopicPartition>>,
+    /// Who asks as a member of a group whose coordinator assigns the partitions (KIP-848; from version 9 on).
+    pub member_id: Option<String>,
+    pub member_epoch: i32,
 }
 
 /// An offset that a group has committed.
@@ -198,30 +211,15 @@ pub struct ListedGroup {
 pub enum GroupRequest {
     Join(Join),
     Sync(Sync),
-    Heartbeat {
-        group: String,
-        speaker: Speaker,
-    },
-    Leave {
-        group: String,
-        members: Vec<Leaving>,
-    },
+    Heartbeat { group: String, speaker: Speaker },
+    Leave { group: String, members: Vec<Leaving> },
     Commit(Commit),
-    /// `None` for all partitions that the group has offsets of.
-    FetchOffsets {
-        group: String,
-        partitions: Option<Vec<TopicPartition>>,
-    },
-    DeleteOffsets {
-        group: String,
-        partitions: Vec<TopicPartition>,
-    },
-    Describe {
-        group: String,
-    },
-    Delete {
-        group: String,
-    },
+    FetchOffsets(FetchOffsets),
+    DeleteOffsets { group: String, partitions: Vec<TopicPartition> },
+    Describe { group: String },
+    Delete { group: String },
+    ConsumerHeartbeat(ConsumerHeartbeat),
+    DescribeConsumer { group: String },
 }
 
 impl GroupRequest {
@@ -233,10 +231,12 @@ impl GroupRequest {
             | Self::Heartbeat { group, .. }
             | Self::Leave { group, .. }
             | Self::Commit(Commit { group, .. })
-            | Self::FetchOffsets { group, .. }
+            | Self::FetchOffsets(FetchOffsets { group, .. })
             | Self::DeleteOffsets { group, .. }
             | Self::Describe { group }
-            | Self::Delete { group } => group,
+            | Self::Delete { group }
+            | Self::ConsumerHeartbeat(ConsumerHeartbeat { group, .. })
+            | Self::DescribeConsumer { group } => group,
         }
     }
 }
@@ -257,6 +257,8 @@ pub enum GroupAnswer {
     /// For the whole, then for each partition in the order of the request.
     OffsetsDeleted(ErrorCode, Vec<ErrorCode>),
     Described(DescribedGroup),
-    /// The coordinator can't say: it is loading, or not here.
+    ConsumerHeartbeat(Result<HeartbeatTold, Rejection>),
+    ConsumerDescribed(Result<DescribedConsumerGroup, Rejection>),
+    /// The coordinator does not say: it is loading, or not here, or who asks is not to be told.
     Unavailable(ErrorCode),
 }

@@ -4,6 +4,7 @@ use base::WallTime;
 use wire::group_records::{GroupKey, GroupMetadataValue, Key, MemberMetadata, OffsetCommitValue, OffsetKey, Value};
 use wire::{DecodeError, Versioned};
 
+use super::consumer;
 use super::effects::{GroupSnapshot, MemberSnapshot, Record};
 use super::message::{CommittedOffset, TopicPartition};
 
@@ -22,6 +23,7 @@ pub fn encode(record: &Record) -> (Vec<u8>, Option<Vec<u8>>) {
         Record::GroupRemoved { group } => (group_key(group), None),
         Record::Offset { group, of, committed } => (offset_key(group, of), Some(encode_offset(committed))),
         Record::OffsetRemoved { group, of } => (offset_key(group, of), None),
+        Record::Consumer { group, change } => return consumer::encode(group, change),
     };
     (key.expect("names of a request are short enough"), value)
 }
@@ -85,7 +87,10 @@ pub fn decode(key: &[u8], value: Option<&[u8]>) -> Result<Option<Record>, Decode
                 Some(value) => Record::Group { group, snapshot: decode_group(value)? },
             }
         }
-        _ => return Ok(None),
+        key => match consumer::decode(key, value)? {
+            Some((group, change)) => Record::Consumer { group: group.to_owned(), change },
+            None => return Ok(None),
+        },
     }))
 }
 

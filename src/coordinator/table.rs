@@ -4,16 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base::{Instant, WallTime};
+use storage::LogId;
 use wire::ErrorCode;
-use wire::consumer_protocol::{ConsumerProtocolSubscription, PROTOCOL_TYPE};
+use wire::consumer_protocol::PROTOCOL_TYPE;
 
 use super::classic::ClassicGroup;
-use super::effects::{Effects, Record, Timer};
-use super::message::{
-    Commit, CommittedOffset, DescribedGroup, GroupAnswer, GroupRequest, Join, Joined, ListedGroup, Synced, Ticket,
-    TopicPartition,
+use super::consumer::{
+    Change, ConsumerGroup, ConsumerHeartbeat, DescribedConsumerGroup, HeartbeatTold, JOINS, Rejection, Step,
 };
-use super::offsets::{Idle, Offsets};
+use super::effects::{Effects, Record, Timer};
+use super::group::{Group, Members};
+use super::message::{
+    Commit, CommittedOffset, DescribedGroup, FetchOffsets, GroupAnswer, GroupRequest, Join, Joined, ListedGroup,
+    Synced, Ticket, TopicPartition,
+};
+use super::offsets::Offsets;
+use super::topics::Topics;
 use crate::config::NodeConfig;
 
 /// Settings of the coordinators, by their names in Kafka.
@@ -29,6 +35,43 @@ pub struct GroupConfig {
     pub metadata_bytes_max: usize,
     /// `offsets.retention.minutes`, in milliseconds
     pub retention_ms: i64,
+    pub consumer: ConsumerGroupConfig,
+}
+
+/// Settings of groups whose coordinator assigns the partitions.
+#[derive(Clone, Debug)]
+pub struct ConsumerGroupConfig {
+    /// `group.consumer.session.timeout.ms`
+    pub session_timeout: Duration,
+    /// `group.consumer.heartbeat.interval.ms`
+    pub heartbeat_interval_ms: i32,
+    /// `group.consumer.max.size`
+    pub size_max: usize,
+    /// `group.consumer.migration.policy`
+    pub migration: Migration,
+}
+
+/// Which way groups with members may change their protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// From members that share partitions out to the coordinator.
+    pub may_upgrade: bool,
+    pub may_downgrade: bool,
+}
+
+impl Migration {
+    pub const BIDIRECTIONAL: Self = Self { may_upgrade: true, may_downgrade: true };
+}
+
+impl Default for ConsumerGroupConfig {
+    fn default() -> Self {
+        Self {
+            session_timeout: Duration::from_secs(45),
+            heartbeat_interval_ms: 5000,
+            size_max: usize::MAX,
+            migration: Migration::BIDIRECTIONAL,
+        }
+    }
 }
 
 impl GroupConfig {
@@ -40,6 +83,10 @@ impl GroupConfig {
             size_max: node.group_members_max as usize,
             metadata_bytes_max: node.offset_metadata_max_bytes as usize,
             retention_ms: i64::from(node.offsets_retention_minutes) * 60_000,
+            consumer: ConsumerGroupConfig {
+                size_max: node.group_members_max as usize,
+                ..ConsumerGroupConfig::default()
+            },
         }
     }
 }
@@ -49,16 +96,6 @@ impl GroupConfig {
 pub struct Moment {
     pub instant: Instant,
     pub wall: WallTime,
-}
-
-#[derive(Debug)]
-struct Group {
-    classic: ClassicGroup,
-    offsets: Offsets,
-    /// Its members are, or were, in its log: it is there even without offsets.
-    is_recorded: bool,
-    /// Of its members, as the last step that changed them left them.
-    members_bytes: usize,
 }
 
 /// The groups of one partition.
@@ -97,18 +134,23 @@ impl GroupTable {
 
     /// Takes up a request; `id` is a member's that has none yet.
     #[must_use]
-    pub fn handle(&mut self, request: GroupRequest, ticket: Ticket, id: String, now: Moment) -> Effects {
+    pub fn handle(
+        &mut self,
+        request: GroupRequest,
+        ticket: Ticket,
+        id: String,
+        topics: &dyn Topics,
+        now: Moment,
+    ) -> Effects {
         let mut effects = Effects::default();
         let name = request.group().to_owned();
         match request {
-            GroupRequest::Join(join) => self.join(join, ticket, id, now, &mut effects),
+            GroupRequest::Join(join) => self.join(join, ticket, id, topics, now, &mut effects),
             GroupRequest::Commit(commit) => {
                 let outcomes = self.commit(commit, now, &mut effects);
                 effects.answer(ticket, GroupAnswer::Committed(outcomes));
             }
-            GroupRequest::FetchOffsets { partitions, .. } => {
-                effects.answer(ticket, GroupAnswer::Offsets(self.offsets(&name, partitions)));
-            }
+            GroupRequest::FetchOffsets(asked) => effects.answer(ticket, self.offsets(asked)),
             GroupRequest::DeleteOffsets { partitions, .. } => {
                 let (error, outcomes) = self.delete_offsets(&name, &partitions, &mut effects);
                 effects.answer(ticket, GroupAnswer::OffsetsDeleted(error, outcomes));
@@ -118,35 +160,71 @@ impl GroupTable {
                 let outcome = self.delete(&name, &mut effects);
                 effects.answer(ticket, GroupAnswer::Done(outcome));
             }
-            of_members => self.of_members(of_members, ticket, now, &mut effects),
+            GroupRequest::ConsumerHeartbeat(beat) => {
+                let told = self.consumer_heartbeat(beat, id, topics, now, &mut effects);
+                effects.answer(ticket, GroupAnswer::ConsumerHeartbeat(told));
+            }
+            GroupRequest::DescribeConsumer { .. } => {
+                effects.answer(ticket, GroupAnswer::ConsumerDescribed(self.describe_consumer(&name)));
+            }
+            of_members => self.of_members(of_members, ticket, topics, now, &mut effects),
         }
+        self.downgrade_if_due(&name, topics, now, &mut effects);
         self.settle(&name, &mut effects);
         effects
     }
 
-    /// What only a member asks.
-    fn of_members(&mut self, request: GroupRequest, ticket: Ticket, now: Moment, effects: &mut Effects) {
-        let group = self.groups.get_mut(request.group());
-        let unknown = ErrorCode::UnknownMemberId;
-        match (request, group) {
-            (GroupRequest::Sync(sync), Some(group)) => group.classic.sync(sync, ticket, now, effects),
-            (GroupRequest::Sync(_), None) => effects.answer(ticket, GroupAnswer::Synced(Synced::failed(unknown))),
-            (GroupRequest::Heartbeat { speaker, .. }, group) => {
-                let outcome = group.map_or(unknown, |group| group.classic.heartbeat(&speaker, now, effects));
-                effects.answer(ticket, GroupAnswer::Done(outcome));
+    /// What only a member with the classic protocol asks.
+    fn of_members(
+        &mut self,
+        request: GroupRequest,
+        ticket: Ticket,
+        topics: &dyn Topics,
+        now: Moment,
+        effects: &mut Effects,
+    ) {
+        let members = self.groups.get_mut(request.group()).map(|group| &mut group.members);
+        let answer = match members {
+            Some(Members::Classic(classic)) => match request {
+                // Members may wait for one another here.
+                GroupRequest::Sync(sync) => return classic.sync(sync, ticket, now, effects),
+                GroupRequest::Heartbeat { speaker, .. } => GroupAnswer::Done(classic.heartbeat(&speaker, now, effects)),
+                GroupRequest::Leave { members, .. } => {
+                    GroupAnswer::Left(classic.leave(&members, &self.config, now, effects))
+                }
+                other => unreachable!("{other:?} is no request of a member"),
+            },
+            Some(Members::Consumer(consumer)) => {
+                let step = &mut Step { topics, config: &self.config, now, effects };
+                match request {
+                    GroupRequest::Sync(sync) => GroupAnswer::Synced(consumer.sync(&sync, step)),
+                    GroupRequest::Heartbeat { speaker, .. } => {
+                        GroupAnswer::Done(consumer.classic_heartbeat(&speaker, step))
+                    }
+                    GroupRequest::Leave { members, .. } => GroupAnswer::Left(consumer.classic_leave(&members, step)),
+                    other => unreachable!("{other:?} is no request of a member"),
+                }
             }
-            (GroupRequest::Leave { members, .. }, group) => {
-                let outcomes = match group {
-                    Some(group) => group.classic.leave(&members, &self.config, now, effects),
-                    None => vec![unknown; members.len()],
-                };
-                effects.answer(ticket, GroupAnswer::Left(outcomes));
-            }
-            (other, _) => unreachable!("{other:?} is no request of a member"),
-        }
+            None => match request {
+                GroupRequest::Sync(_) => GroupAnswer::Synced(Synced::failed(ErrorCode::UnknownMemberId)),
+                GroupRequest::Leave { members, .. } => {
+                    GroupAnswer::Left(vec![ErrorCode::UnknownMemberId; members.len()])
+                }
+                _ => GroupAnswer::Done(ErrorCode::UnknownMemberId),
+            },
+        };
+        effects.answer(ticket, answer);
     }
 
-    fn join(&mut self, join: Join, ticket: Ticket, id: String, now: Moment, effects: &mut Effects) {
+    fn join(
+        &mut self,
+        join: Join,
+        ticket: Ticket,
+        id: String,
+        topics: &dyn Topics,
+        now: Moment,
+        effects: &mut Effects,
+    ) {
         let fail = |error| GroupAnswer::Joined(Joined::failed(error, join.member_id.clone()));
         if !self.config.session_timeout_ms.contains(&join.session_timeout_ms) {
             return effects.answer(ticket, fail(ErrorCode::InvalidSessionTimeout));
@@ -155,27 +233,80 @@ impl GroupTable {
             return effects.answer(ticket, fail(ErrorCode::GroupMaxSizeReached));
         }
         let name = join.group.clone();
-        if !self.groups.contains_key(&name) {
-            if !join.member_id.is_empty() {
-                return effects.answer(ticket, fail(ErrorCode::UnknownMemberId));
-            }
-            self.add(&name, now);
+        if let Some(Group { members: Members::Consumer(consumer), .. }) = self.groups.get_mut(&name)
+            && !consumer.is_empty()
+        {
+            let step = &mut Step { topics, config: &self.config, now, effects };
+            let joined = consumer.join(join, id, step);
+            return effects.answer(ticket, GroupAnswer::Joined(joined));
         }
+        let is_known = self.groups.get(&name).is_some_and(|group| matches!(group.members, Members::Classic(_)));
+        if !is_known && !join.member_id.is_empty() {
+            return effects.answer(ticket, fail(ErrorCode::UnknownMemberId));
+        }
+        self.add(&name, || Group::classic(&name, now));
         let group = self.groups.get_mut(&name).expect("just put there");
-        group.classic.join(join, id, ticket, &self.config, now, effects);
+        group.become_classic(&name, now, effects).join(join, id, ticket, &self.config, now, effects);
+    }
+
+    fn consumer_heartbeat(
+        &mut self,
+        mut beat: ConsumerHeartbeat,
+        id: String,
+        topics: &dyn Topics,
+        now: Moment,
+        effects: &mut Effects,
+    ) -> Result<HeartbeatTold, Rejection> {
+        beat.check()?;
+        if beat.member_id.is_empty() {
+            beat.member_id = id;
+        }
+        let name = beat.group.clone();
+        if beat.member_epoch == JOINS {
+            if self.is_full && self.groups.get(&name).is_none_or(|group| !group.has_member(&beat.member_id)) {
+                let reason = "the broker has no memory for more members of groups".to_owned();
+                return Err(Rejection::new(ErrorCode::GroupMaxSizeReached, reason));
+            }
+            self.add(&name, || Group::consumer(&name));
+            let group = self.groups.get_mut(&name).expect("just put there");
+            let step = &mut Step { topics, config: &self.config, now, effects };
+            group.become_consumer(&name, step)?;
+        }
+        let group = match self.groups.get_mut(&name) {
+            Some(Group { members: Members::Consumer(group), .. }) => group,
+            Some(_) => return Err(not_found(&name, "is not a consumer group")),
+            None => return Err(not_found(&name, "is not there")),
+        };
+        let step = &mut Step { topics, config: &self.config, now, effects };
+        if beat.member_epoch < JOINS { group.leave(&beat, step) } else { group.heartbeat(&beat, step) }
+    }
+
+    /// Leaves a group whose members all speak the classic protocol to them, once the last other one has gone with this step.
+    fn downgrade_if_due(&mut self, name: &str, topics: &dyn Topics, now: Moment, effects: &mut Effects) {
+        let has_changed = effects.records.iter().any(|record| matches!(record, Record::Consumer { .. }));
+        if has_changed && let Some(group) = self.groups.get_mut(name) {
+            group.downgrade_if_due(name, &mut Step { topics, config: &self.config, now, effects });
+        }
     }
 
     fn commit(&mut self, commit: Commit, now: Moment, effects: &mut Effects) -> Vec<ErrorCode> {
-        let Commit { group: name, speaker, offsets, retention_ms, no_group } = commit;
-        let admitted = match self.groups.get_mut(&name) {
-            Some(group) => group.classic.admit_commit(&speaker, now, effects),
+        let Commit { group: name, speaker, offsets, retention_ms, knows_epochs } = commit;
+        let admitted = match self.groups.get_mut(&name).map(|group| &mut group.members) {
+            Some(Members::Classic(classic)) => classic.admit_commit(&speaker, now, effects),
+            Some(Members::Consumer(consumer)) => consumer.admit_commit(&speaker, knows_epochs),
             None if speaker.generation < 0 => Ok(()),
-            None => Err(no_group),
+            None if knows_epochs => Err(ErrorCode::GroupIdNotFound),
+            None => Err(ErrorCode::IllegalGeneration),
         };
         if let Err(error) = admitted {
             return vec![error; offsets.len()];
         }
-        let known = self.groups.get(&name).map(|group| &group.offsets);
+        let group = self.groups.get(&name);
+        let consumer = group.and_then(|group| match &group.members {
+            Members::Classic(_) => None,
+            Members::Consumer(consumer) => Some(consumer),
+        });
+        let known = group.map(|group| &group.offsets);
         let mut outcomes = Vec::with_capacity(offsets.len());
         for offset in offsets {
             if self.is_full && known.is_none_or(|known| known.get(&offset.topic, offset.partition).is_none()) {
@@ -184,6 +315,11 @@ impl GroupTable {
             }
             if offset.metadata.len() > self.config.metadata_bytes_max {
                 outcomes.push(ErrorCode::OffsetMetadataTooLarge);
+                continue;
+            }
+            let log = LogId { topic_id: offset.topic_id, partition: offset.partition };
+            if consumer.is_some_and(|consumer| !consumer.admits_offset(&speaker, log)) {
+                outcomes.push(ErrorCode::StaleMemberEpoch);
                 continue;
             }
             outcomes.push(ErrorCode::None);
@@ -201,13 +337,16 @@ impl GroupTable {
         outcomes
     }
 
-    fn offsets(
-        &self,
-        name: &str,
-        asked: Option<Vec<TopicPartition>>,
-    ) -> Vec<(TopicPartition, Option<CommittedOffset>)> {
-        let offsets = self.groups.get(name).map(|group| &group.offsets);
-        match asked {
+    fn offsets(&self, asked: FetchOffsets) -> GroupAnswer {
+        let FetchOffsets { group, partitions, member_id, member_epoch } = asked;
+        let group = self.groups.get(&group);
+        if let Some(Group { members: Members::Consumer(consumer), .. }) = group
+            && let Err(error) = consumer.admit_fetch(member_id.as_deref(), member_epoch)
+        {
+            return GroupAnswer::Unavailable(error);
+        }
+        let offsets = group.map(|group| &group.offsets);
+        GroupAnswer::Offsets(match partitions {
             Some(asked) => {
                 let found =
                     |of: &TopicPartition| offsets.and_then(|offsets| offsets.get(&of.topic, of.partition)).cloned();
@@ -217,7 +356,7 @@ impl GroupTable {
                 let all = offsets.into_iter().flat_map(Offsets::iter);
                 all.map(|(of, committed)| (of, Some(committed.clone()))).collect()
             }
-        }
+        })
     }
 
     fn delete_offsets(
@@ -227,7 +366,7 @@ impl GroupTable {
         effects: &mut Effects,
     ) -> (ErrorCode, Vec<ErrorCode>) {
         let Some(group) = self.groups.get(name) else { return (ErrorCode::GroupIdNotFound, Vec::new()) };
-        if !group.classic.is_empty() && group.classic.protocol_type() != Some(PROTOCOL_TYPE) {
+        if !group.is_empty() && group.protocol_type() != PROTOCOL_TYPE {
             return (ErrorCode::NonEmptyGroup, Vec::new());
         }
         let outcome = |of: &TopicPartition| {
@@ -244,30 +383,33 @@ impl GroupTable {
 
     fn describe(&self, name: &str) -> DescribedGroup {
         match self.groups.get(name) {
-            Some(group) => group.classic.describe(),
-            None => DescribedGroup { state: "Dead", ..DescribedGroup::failed(ErrorCode::GroupIdNotFound) },
+            Some(Group { members: Members::Classic(classic), .. }) => classic.describe(),
+            Some(_) | None => DescribedGroup { state: "Dead", ..DescribedGroup::failed(ErrorCode::GroupIdNotFound) },
+        }
+    }
+
+    fn describe_consumer(&self, name: &str) -> Result<DescribedConsumerGroup, Rejection> {
+        match self.groups.get(name) {
+            Some(Group { members: Members::Consumer(consumer), .. }) => Ok(consumer.describe()),
+            Some(_) => Err(not_found(name, "is not a consumer group")),
+            None => Err(not_found(name, "is not there")),
         }
     }
 
     fn delete(&self, name: &str, effects: &mut Effects) -> ErrorCode {
         let Some(group) = self.groups.get(name) else { return ErrorCode::GroupIdNotFound };
-        if !group.classic.is_empty() {
+        if !group.is_empty() {
             return ErrorCode::NonEmptyGroup;
         }
         let offsets = group.offsets.iter().map(|(of, _)| Record::OffsetRemoved { group: name.to_owned(), of });
         effects.records.extend(offsets);
-        effects.records.push(Record::GroupRemoved { group: name.to_owned() });
+        effects.records.extend(group.tombstones(name));
         ErrorCode::None
     }
 
     /// All groups, by name.
     pub fn list(&self) -> impl Iterator<Item = ListedGroup> {
-        self.groups.iter().map(|(name, group)| ListedGroup {
-            group: name.clone(),
-            protocol_type: group.classic.protocol_type().unwrap_or_default().to_owned(),
-            state: group.classic.state_name(),
-            kind: "classic",
-        })
+        self.groups.iter().map(|(name, group)| group.listed(name))
     }
 
     /// When the next deadline is due.
@@ -277,15 +419,21 @@ impl GroupTable {
     }
 
     /// The next deadline that has come, if there is one: called until there is none.
-    pub fn tick(&mut self, now: Moment) -> Option<Effects> {
+    pub fn tick(&mut self, topics: &dyn Topics, now: Moment) -> Option<Effects> {
         if self.next_deadline().is_none_or(|at| at > now.instant) {
             return None;
         }
         let (_, name, timer) = self.timers.pop_first()?;
         let mut effects = Effects::default();
-        if let Some(group) = self.groups.get_mut(&name) {
-            group.classic.on_timer(&timer, &self.config, now, &mut effects);
+        match self.groups.get_mut(&name).map(|group| &mut group.members) {
+            Some(Members::Classic(classic)) => classic.on_timer(&timer, &self.config, now, &mut effects),
+            Some(Members::Consumer(consumer)) => {
+                let effects = &mut effects;
+                consumer.on_timer(&timer, &mut Step { topics, config: &self.config, now, effects });
+            }
+            None => {}
         }
+        self.downgrade_if_due(&name, topics, now, &mut effects);
         self.settle(&name, &mut effects);
         Some(effects)
     }
@@ -299,8 +447,8 @@ impl GroupTable {
             let has_others = group.offsets.iter().count() > due.len();
             let removed = due.into_iter().map(|of| Record::OffsetRemoved { group: name.clone(), of });
             effects.records.extend(removed);
-            if !has_others && group.classic.is_deserted() && group.is_recorded {
-                effects.records.push(Record::GroupRemoved { group: name.clone() });
+            if !has_others && group.is_deserted() && group.is_recorded {
+                effects.records.extend(group.tombstones(name));
             }
         }
         effects
@@ -310,11 +458,8 @@ impl GroupTable {
     fn settle(&mut self, name: &str, effects: &mut Effects) {
         let timers = std::mem::take(&mut effects.timers);
         self.timers.extend(timers.into_iter().map(|(at, timer)| (at, name.to_owned(), timer)));
-        if effects.is_membership
-            && let Some(group) = self.groups.get_mut(name)
-        {
-            let members_bytes = group.classic.members_bytes();
-            self.bytes = self.bytes - std::mem::replace(&mut group.members_bytes, members_bytes) + members_bytes;
+        if effects.is_membership {
+            self.weigh_members(name);
         }
         // What is to be in the log is not void.
         if effects.records.is_empty() {
@@ -331,35 +476,45 @@ impl GroupTable {
     }
 
     /// The group, a new one where there is none.
-    fn add(&mut self, name: &str, now: Moment) -> &mut Group {
+    fn add(&mut self, name: &str, new: impl FnOnce() -> Group) -> &mut Group {
         if !self.groups.contains_key(name) {
             self.bytes += GROUP_BYTES + 2 * name.len();
-            self.groups.insert(name.to_owned(), Group::new(name, now));
+            self.groups.insert(name.to_owned(), new());
         }
         self.groups.get_mut(name).expect("just put there")
+    }
+
+    /// Counts what the members of a group come to now.
+    fn weigh_members(&mut self, name: &str) {
+        if let Some(group) = self.groups.get_mut(name) {
+            let bytes = group.members_bytes();
+            self.bytes = self.bytes - std::mem::replace(&mut group.members_bytes, bytes) + bytes;
+        }
     }
 
     /// Takes up what is in the log, or what was appended by a step that does not concern members.
     pub fn replay(&mut self, record: Record, now: Moment) {
         match record {
             Record::Group { group: name, snapshot } => {
-                let group = self.add(&name, now);
-                group.classic = ClassicGroup::restored(name, snapshot);
+                let group = self.add(&name, || Group::classic(&name, now));
+                group.members = Members::Classic(ClassicGroup::restored(name.clone(), snapshot));
                 group.is_recorded = true;
-                let members_bytes = group.classic.members_bytes();
-                let before = std::mem::replace(&mut group.members_bytes, members_bytes);
-                self.bytes = self.bytes - before + members_bytes;
+                self.weigh_members(&name);
             }
             Record::GroupRemoved { group: name } => {
-                if let Some(group) = self.groups.get_mut(&name) {
-                    group.classic = ClassicGroup::new(name.clone(), now);
+                if let Some(group) = self.groups.get_mut(&name)
+                    && let Members::Classic(classic) = &mut group.members
+                {
+                    *classic = ClassicGroup::new(name.clone(), now);
                     group.is_recorded = false;
                 }
+                self.weigh_members(&name);
                 self.drop_if_void(&name);
             }
+            Record::Consumer { group, change } => self.replay_change(group, change),
             Record::Offset { group: name, of, committed } => {
                 self.bytes += offset_bytes(&of, &committed);
-                if let Some(before) = self.add(&name, now).offsets.set(&of, committed) {
+                if let Some(before) = self.add(&name, || Group::classic(&name, now)).offsets.set(&of, committed) {
                     self.bytes -= offset_bytes(&of, &before);
                 }
             }
@@ -372,6 +527,24 @@ impl GroupTable {
         }
     }
 
+    fn replay_change(&mut self, name: String, change: Change) {
+        let is_tombstone = change.is_tombstone();
+        match self.groups.get_mut(&name) {
+            None if is_tombstone => return,
+            Some(Group { members: Members::Classic(_), .. }) if is_tombstone => return,
+            _ => {}
+        }
+        let group = self.add(&name, || Group::consumer(&name));
+        if !matches!(group.members, Members::Consumer(_)) {
+            group.members = Members::Consumer(ConsumerGroup::new(name.clone()));
+        }
+        let Members::Consumer(consumer) = &mut group.members else { unreachable!("just put there") };
+        group.is_recorded = if is_tombstone { group.is_recorded && change != Change::Epoch(None) } else { true };
+        consumer.apply(change);
+        self.weigh_members(&name);
+        self.drop_if_void(&name);
+    }
+
     /// The records of a step have been appended.
     pub fn appended(&mut self, records: Vec<Record>, now: Moment) {
         for record in records {
@@ -382,17 +555,28 @@ impl GroupTable {
                         group.is_recorded = true;
                     }
                 }
+                Record::Consumer { group, change } if change != Change::Epoch(None) => {
+                    if let Some(group) = self.groups.get_mut(&group) {
+                        group.is_recorded |= !change.is_tombstone();
+                    }
+                }
                 other => self.replay(other, now),
             }
         }
     }
 
     /// The log has been read: from now on the members are expected.
-    pub fn resume(&mut self, now: Moment) {
+    pub fn resume(&mut self, topics: &dyn Topics, now: Moment) {
         let names: Vec<_> = self.groups.keys().cloned().collect();
         for name in names {
             let mut effects = Effects::default();
-            self.groups.get_mut(&name).expect("one of them").classic.resume(now, &mut effects);
+            match &mut self.groups.get_mut(&name).expect("one of them").members {
+                Members::Classic(classic) => classic.resume(now, &mut effects),
+                Members::Consumer(consumer) => {
+                    let effects = &mut effects;
+                    consumer.resume(&mut Step { topics, config: &self.config, now, effects });
+                }
+            }
             self.settle(&name, &mut effects);
         }
     }
@@ -402,37 +586,6 @@ fn offset_bytes(of: &TopicPartition, committed: &CommittedOffset) -> usize {
     OFFSET_BYTES + of.topic.len() + committed.metadata.len()
 }
 
-impl Group {
-    fn new(name: &str, now: Moment) -> Self {
-        Self {
-            classic: ClassicGroup::new(name.to_owned(), now),
-            offsets: Offsets::default(),
-            is_recorded: false,
-            members_bytes: 0,
-        }
-    }
-
-    /// It has come to nothing: neither members, nor offsets, nor a record that says it is there.
-    fn is_void(&self) -> bool {
-        self.classic.is_deserted() && self.offsets.is_empty() && !self.is_recorded
-    }
-
-    /// Whether a member says that it reads the topic. Of members whose word can't be read, all topics are.
-    fn reads(&self, topic: &str) -> bool {
-        self.classic.protocol_type() == Some(PROTOCOL_TYPE)
-            && self.classic.subscriptions().any(|said| match ConsumerProtocolSubscription::read(said) {
-                Ok(subscription) => subscription.topics.iter().any(|known| known == topic),
-                Err(_) => true,
-            })
-    }
-
-    /// From when on the offsets of a topic are idle; `None` while members keep them.
-    fn idle(&self, topic: &str) -> Option<Idle> {
-        match (self.classic.empty_since(), self.classic.protocol_type()) {
-            (Some(_), None) => Some(Idle::SinceCommit),
-            (Some(since), Some(_)) => Some(Idle::Since(since)),
-            (None, Some(PROTOCOL_TYPE)) if !self.reads(topic) => Some(Idle::SinceCommit),
-            (None, _) => None,
-        }
-    }
+fn not_found(name: &str, what: &str) -> Rejection {
+    Rejection::new(ErrorCode::GroupIdNotFound, format!("Group {name} {what}."))
 }

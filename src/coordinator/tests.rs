@@ -1,5 +1,7 @@
 //! Groups through their table, in a time of our own: what members are told, what the log keeps, and what holds whatever happens.
 
+mod migration;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -7,15 +9,40 @@ use base::{Instant, LeaderEpoch, Offset, PartitionIndex, Random, Uuid, WallTime}
 use wire::ErrorCode;
 
 use super::message::{
-    Commit, GroupAnswer, GroupRequest, Join, Joined, Leaving, OffsetToCommit, Protocol, Speaker, Sync, Synced, Ticket,
-    TopicPartition,
+    Commit, FetchOffsets, GroupAnswer, GroupRequest, Join, Joined, Leaving, OffsetToCommit, Protocol, Speaker, Sync,
+    Synced, Ticket, TopicPartition,
 };
+use super::topics::{TopicInfo, Topics};
 use super::{GroupConfig, GroupTable, Moment, Record};
 use crate::config::NodeConfig;
 
 const GROUP: &str = "g";
 const SESSION_MS: i32 = 10_000;
 const REBALANCE_MS: i32 = 60_000;
+
+/// The one topic there is, with four partitions.
+struct OneTopic;
+
+const TOPIC: &str = "t";
+const TOPIC_ID: Uuid = Uuid([1; 16]);
+
+impl Topics for OneTopic {
+    fn version(&self) -> u64 {
+        0
+    }
+
+    fn topic(&self, name: &str) -> Option<TopicInfo> {
+        (name == TOPIC).then_some(TopicInfo { id: TOPIC_ID, partitions: 4 })
+    }
+
+    fn name(&self, id: Uuid) -> Option<&str> {
+        (id == TOPIC_ID).then_some(TOPIC)
+    }
+
+    fn names(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(std::iter::once(TOPIC))
+    }
+}
 
 struct World {
     table: GroupTable,
@@ -47,7 +74,7 @@ impl World {
     fn ask(&mut self, request: GroupRequest) -> Ticket {
         self.tickets += 1;
         let (ticket, now) = (self.tickets, self.now());
-        let effects = self.table.handle(request, ticket, format!("m{ticket}"), now);
+        let effects = self.table.handle(request, ticket, format!("m{ticket}"), &OneTopic, now);
         self.take_up(effects);
         ticket
     }
@@ -56,7 +83,7 @@ impl World {
         let end = self.now_ms + time.as_millis() as u64;
         while let Some(next) = self.table.next_deadline().map(|at| at.0 / 1_000_000).filter(|at| *at <= end) {
             self.now_ms = self.now_ms.max(next);
-            while let Some(effects) = self.table.tick(self.now()) {
+            while let Some(effects) = self.table.tick(&OneTopic, self.now()) {
                 self.take_up(effects);
             }
         }
@@ -167,8 +194,18 @@ fn commit(member_id: &str, generation: i32, offset: i64) -> GroupRequest {
         metadata: "here".into(),
     };
     let speaker = speaker(member_id, generation);
-    let (offsets, no_group) = (vec![offset], ErrorCode::IllegalGeneration);
-    GroupRequest::Commit(Commit { group: GROUP.into(), speaker, offsets, retention_ms: None, no_group })
+    GroupRequest::Commit(Commit {
+        group: GROUP.into(),
+        speaker,
+        offsets: vec![offset],
+        retention_ms: None,
+        knows_epochs: false,
+    })
+}
+
+fn fetch_offsets(partitions: Vec<TopicPartition>) -> GroupRequest {
+    let (partitions, member_epoch) = (Some(partitions), -1);
+    GroupRequest::FetchOffsets(FetchOffsets { group: GROUP.into(), partitions, member_id: None, member_epoch })
 }
 
 fn leave(member_id: &str) -> GroupRequest {
@@ -325,7 +362,7 @@ fn offsets_without_members_and_groups_that_go() {
     let partitions =
         vec![0, 1].into_iter().map(|index| TopicPartition { topic: "t".into(), partition: PartitionIndex(index) });
     let partitions: Vec<_> = partitions.collect();
-    let ticket = world.ask(GroupRequest::FetchOffsets { group: GROUP.into(), partitions: Some(partitions.clone()) });
+    let ticket = world.ask(fetch_offsets(partitions.clone()));
     let Some(GroupAnswer::Offsets(offsets)) = world.answers.remove(&ticket) else { panic!() };
     let known = offsets.iter().map(|(_, committed)| committed.as_ref().map(|committed| committed.offset.0));
     assert_eq!(known.collect::<Vec<_>>(), [Some(7), None]);

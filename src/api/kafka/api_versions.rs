@@ -11,10 +11,11 @@ use super::context::{Context, Refusal};
 use super::table::TABLE;
 
 /// What clients may count on beyond the versions of calls, and its level. Each is named only once it is served: `transaction.version` 2
-/// would have producers speak transactions, `group.version` 1 consumers the group protocol of KIP-848. A `metadata.version` above
+/// would have producers speak transactions; with `group.version` 1 consumers may speak the group protocol of KIP-848. A `metadata.version` above
 /// 3.3-IV3, the lowest that Kafka 4 knows, says that SCRAM credentials, delegation tokens, several log directories and eligible leader
 /// replicas are at hand; without any, tools take the cluster for one whose version they can't know.
-const FEATURES: [(&str, i16); 1] = [("metadata.version", METADATA_3_3_IV3)];
+const FEATURES: [(&str, i16); 2] = [("group.version", CONSUMER_GROUPS), ("metadata.version", METADATA_3_3_IV3)];
+const CONSUMER_GROUPS: i16 = 1;
 const METADATA_3_3_IV3: i16 = 7;
 /// Grows whenever a level changes while brokers run, which none does: clients keep the levels of the highest epoch they have seen.
 const FEATURES_EPOCH: i64 = 0;

@@ -2,6 +2,8 @@
 
 mod alter_configs;
 mod api_versions;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod context;
 mod cost;
 mod create_partitions;

@@ -13,11 +13,10 @@ use crate::cluster::Topic;
 use crate::coordinator::message::{Commit, GroupAnswer, GroupRequest, OffsetToCommit, Speaker};
 use crate::router;
 
+/// The first version whose members may be of a group whose coordinator assigns the partitions (KIP-848).
+const MEMBER_EPOCH_VERSION: i16 = 9;
 /// The first version whose topics are named by their ids.
 const TOPIC_ID_VERSION: i16 = 10;
-
-/// The first version that says of a group that it is not there (KIP-848).
-const NO_GROUP_VERSION: i16 = 9;
 
 /// Answers every partition, in order, once the offsets are committed.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
@@ -94,7 +93,7 @@ fn plan(context: &Context) -> Result<(Commit, Vec<Option<ErrorCode>>), Refusal> 
         generation: request.generation_id_or_member_epoch,
     };
     let retention_ms = (request.retention_time_ms != -1).then_some(request.retention_time_ms);
-    let says_no_group = context.version >= NO_GROUP_VERSION;
-    let no_group = if says_no_group { ErrorCode::GroupIdNotFound } else { ErrorCode::IllegalGeneration };
-    Ok((Commit { group: request.group_id.to_owned(), speaker, offsets, retention_ms, no_group }, outcomes))
+    let group = request.group_id.to_owned();
+    let knows_epochs = context.version >= MEMBER_EPOCH_VERSION;
+    Ok((Commit { group, speaker, offsets, retention_ms, knows_epochs }, outcomes))
 }

@@ -12,7 +12,7 @@ use wire::messages::offset_fetch::{
 };
 
 use super::context::{Context, Refusal};
-use crate::coordinator::message::{CommittedOffset, GroupAnswer, GroupRequest, TopicPartition};
+use crate::coordinator::message::{CommittedOffset, FetchOffsets, GroupAnswer, GroupRequest, TopicPartition};
 use crate::router;
 
 /// The first version that says an error of the whole group once.
@@ -27,6 +27,9 @@ struct Asked {
     group: String,
     /// `None` for all.
     topics: Option<Vec<AskedTopic>>,
+    /// Of who asks as a member of a group whose coordinator assigns the partitions.
+    member_id: Option<String>,
+    member_epoch: i32,
 }
 
 struct AskedTopic {
@@ -87,7 +90,7 @@ fn asked(context: &Context) -> Result<Vec<Asked>, Refusal> {
         };
         topics.iter().map(topic).collect()
     });
-    Ok(vec![Asked { group: request.group_id.to_owned(), topics }])
+    Ok(vec![Asked { group: request.group_id.to_owned(), topics, member_id: None, member_epoch: -1 }])
 }
 
 fn asked_group(context: &Context, group: &OffsetFetchRequestGroup<'_>) -> Asked {
@@ -106,11 +109,16 @@ fn asked_group(context: &Context, group: &OffsetFetchRequestGroup<'_>) -> Asked 
             })
             .collect()
     });
-    Asked { group: group.group_id.to_owned(), topics }
+    Asked {
+        group: group.group_id.to_owned(),
+        topics,
+        member_id: group.member_id.map(str::to_owned),
+        member_epoch: group.member_epoch,
+    }
 }
 
 async fn tell(context: &Context, asked: Asked) -> Told {
-    let Asked { group, topics } = asked;
+    let Asked { group, topics, member_id, member_epoch } = asked;
     let partitions = topics.as_ref().map(|topics| {
         let named = topics.iter().filter_map(|topic| Some((topic.name.as_ref()?, &topic.partitions)));
         let of = |(name, partitions): (&String, &Vec<PartitionIndex>)| -> Vec<TopicPartition> {
@@ -118,8 +126,8 @@ async fn tell(context: &Context, asked: Asked) -> Told {
         };
         named.flat_map(of).collect::<Vec<_>>()
     });
-    let request = GroupRequest::FetchOffsets { group: group.clone(), partitions };
-    let (error, offsets) = match router::ask_group(&context.node, request).await {
+    let asked = FetchOffsets { group: group.clone(), partitions, member_id, member_epoch };
+    let (error, offsets) = match router::ask_group(&context.node, GroupRequest::FetchOffsets(asked)).await {
         GroupAnswer::Offsets(offsets) => (ErrorCode::None, offsets),
         GroupAnswer::Unavailable(error) => (error, Vec::new()),
         other => unreachable!("FetchOffsets is answered by Offsets, not {other:?}"),

@@ -13,11 +13,11 @@ use wire::ApiKey;
 use super::context::{Context, Refusal};
 use super::cost::{self, Cost, each};
 use super::{
-    alter_configs, api_versions, create_partitions, create_topics, delete_groups, delete_records, delete_topics,
-    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
-    describe_topic_partitions, fetch, find_coordinator, heartbeat, init_producer_id, join_group, leave_group,
-    list_groups, list_offsets, metadata, offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce,
-    reassignments, sync_group,
+    alter_configs, api_versions, consumer_group_describe, consumer_group_heartbeat, create_partitions, create_topics,
+    delete_groups, delete_records, delete_topics, describe_cluster, describe_configs, describe_groups,
+    describe_log_dirs, describe_producers, describe_topic_partitions, fetch, find_coordinator, heartbeat,
+    init_producer_id, join_group, leave_group, list_groups, list_offsets, metadata, offset_commit, offset_delete,
+    offset_fetch, offset_for_leader_epoch, produce, reassignments, sync_group,
 };
 use crate::work::Lane;
 
@@ -56,9 +56,12 @@ impl Api {
             ApiKey::Produce => Lane::Produce,
             ApiKey::Fetch => Lane::Fetch,
             // Members wait for one another.
-            ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::Heartbeat | ApiKey::LeaveGroup | ApiKey::OffsetCommit => {
-                Lane::Group
-            }
+            ApiKey::JoinGroup
+            | ApiKey::SyncGroup
+            | ApiKey::Heartbeat
+            | ApiKey::LeaveGroup
+            | ApiKey::OffsetCommit
+            | ApiKey::ConsumerGroupHeartbeat => Lane::Group,
             _ => Lane::Other,
         }
     }
@@ -146,6 +149,15 @@ pub const TABLE: &[Api] = &[
     serial(ApiKey::DescribeCluster, 0..=2, each(1), |context| now(describe_cluster::handle(&context))),
     serial(ApiKey::DescribeProducers, 0..=0, each(100).and(cost::describe_producers), |context| {
         later(OnClose::Drop, describe_producers::handle(context))
+    }),
+    // What a member says is kept with the group; a topic of one byte is a name on its way, one that is kept and one in its record. A partition
+    // of four bytes is told again, and moves from one map to another.
+    serial(ApiKey::ConsumerGroupHeartbeat, 0..=1, each(60).and(cost::group_answer), |context| {
+        later(OnClose::Drop, consumer_group_heartbeat::handle(context))
+    }),
+    // A name of one byte is answered with a sentence.
+    serial(ApiKey::ConsumerGroupDescribe, 0..=1, each(150).and(cost::group_answer), |context| {
+        later(OnClose::Drop, consumer_group_describe::handle(context))
     }),
     serial(ApiKey::ListConfigResources, 0..=1, each(4).and(cost::list_config_resources), |context| {
         now(describe_configs::list(&context))

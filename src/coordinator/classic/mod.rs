@@ -8,6 +8,7 @@
 
 mod join;
 mod leave;
+mod migration;
 mod snapshot;
 mod sync;
 mod timers;
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 use base::{Instant, WallTime};
 use wire::ErrorCode;
+
+pub use migration::{ClassicMember, Takeover};
 
 use super::effects::{Effects, Record, Timer};
 use super::message::{DescribedGroup, DescribedMember, GroupAnswer, Joined, Protocol, Speaker, Synced, Ticket};
@@ -148,6 +151,11 @@ impl ClassicGroup {
     #[must_use]
     pub fn protocol_type(&self) -> Option<&str> {
         self.protocol_type.as_deref()
+    }
+
+    #[must_use]
+    pub fn has_member(&self, member_id: &str) -> bool {
+        self.members.contains_key(member_id)
     }
 
     /// What its members come to on the heap, about.
