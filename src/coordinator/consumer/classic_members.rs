@@ -133,7 +133,7 @@ impl ConsumerGroup {
                 Some(Some(known)) => known,
                 None => leaving.member_id.clone(),
             };
-            if !self.members.get(&id).is_some_and(|member| member.said.classic.is_some()) {
+            if self.members.get(&id).is_none_or(|member| member.said.classic.is_none()) {
                 return ErrorCode::UnknownMemberId;
             }
             self.remove(&id, step);
