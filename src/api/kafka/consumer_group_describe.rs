@@ -30,6 +30,10 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
     };
     let mut described = Vec::with_capacity(groups.len());
     for group in &groups {
+        if group.is_empty() {
+            described.push(Err(Rejection { error: ErrorCode::InvalidGroupId, reason: String::new() }));
+            continue;
+        }
         let request = GroupRequest::DescribeConsumer { group: group.clone() };
         described.push(match router::ask_group(&context.node, request).await {
             GroupAnswer::ConsumerDescribed(described) => described,
@@ -83,7 +87,8 @@ fn told_member<'d>(view: &'d View, member: &'d DescribedConsumer) -> Member<'d> 
         client_id: &member.client_id,
         client_host: &member.client_host,
         subscribed_topic_names: member.topics.iter().map(String::as_str).collect(),
-        subscribed_topic_regex: member.regex.as_deref(),
+        // Empty for none, as in Kafka.
+        subscribed_topic_regex: Some(member.regex.as_deref().unwrap_or_default()),
         assignment: assignment(view, &member.assigned),
         target_assignment: assignment(view, &member.target),
         member_type: if member.is_classic { CLASSIC_MEMBER } else { CONSUMER_MEMBER },

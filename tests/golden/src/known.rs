@@ -70,6 +70,8 @@ pub struct Known {
     sessions: BTreeMap<i16, i32>,
     /// The first member id that each version was given.
     members: BTreeMap<i16, String>,
+    /// The newest member epoch of each version.
+    epochs: BTreeMap<i16, i32>,
 }
 
 impl Known {
@@ -85,6 +87,7 @@ impl Known {
             producers: Vec::new(),
             sessions: BTreeMap::new(),
             members: BTreeMap::new(),
+            epochs: BTreeMap::new(),
         }
     }
 
@@ -120,6 +123,12 @@ impl Known {
         self.members.get(&version).map(String::as_str)
     }
 
+    /// The epoch of a version's member.
+    #[must_use]
+    pub fn epoch(&self, version: i16) -> Option<i32> {
+        self.epochs.get(&version).copied()
+    }
+
     /// Takes note of the ids that an answer brings.
     pub fn learn(&mut self, answer: &Tree) {
         let Tree::Struct(fields) = answer else { return };
@@ -132,6 +141,9 @@ impl Known {
             let Tree::Atom(atom) = value else { continue };
             match (name.as_str(), atom.parse::<i64>()) {
                 ("producer_id", Ok(id @ 0..)) if !self.producers.contains(&id) => self.producers.push(id),
+                ("member_epoch", Ok(epoch @ 1..)) => {
+                    self.epochs.insert(self.version, i32::try_from(epoch).unwrap_or(i32::MAX));
+                }
                 ("session_id", Ok(id)) => {
                     if let Some(id) = i32::try_from(id).ok().filter(|id| *id != 0) {
                         self.sessions.insert(self.version, id);

@@ -55,6 +55,12 @@ impl<'k> At<'k> {
         self.known.member(self.version).map_or("nobody", |id| kept(id.to_owned()))
     }
 
+    /// The epoch of this version's member; 1 where it has none.
+    #[must_use]
+    pub fn epoch(&self) -> i32 {
+        self.known.epoch(self.version).unwrap_or(1)
+    }
+
     /// The newest fetch session of this version; −1 where there is none.
     #[must_use]
     pub fn session(&self) -> i32 {

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod configs;
+mod consumer_groups;
 mod coordinators;
 mod fetch;
 mod frames;
@@ -40,6 +41,7 @@ pub fn steps() -> Vec<Step> {
         frames::steps(),
         coordinators::steps(),
         groups::steps(),
+        consumer_groups::steps(),
     ];
     groups.into_iter().flatten().collect()
 }
