@@ -343,6 +343,35 @@ fn offsets_without_members_and_groups_that_go() {
 }
 
 #[test]
+fn a_topic_that_is_gone_takes_its_offsets_along() {
+    // What was committed with the id of a topic, without an id, and of another topic.
+    let (old, new) = (Uuid([1; 16]), Uuid([2; 16]));
+    let commits = [("t", 0, old), ("t", 1, new), ("t", 2, Uuid::ZERO), ("other", 0, old)];
+    let left = |is_there: fn(&str, Uuid) -> bool| {
+        let mut world = World::new();
+        for (topic, partition, topic_id) in commits {
+            let GroupRequest::Commit(mut request) = commit("", -1, 7) else { unreachable!() };
+            let offset = &mut request.offsets[0];
+            (offset.topic, offset.topic_id, offset.partition) = (topic.into(), topic_id, PartitionIndex(partition));
+            assert_eq!(world.done(GroupRequest::Commit(request)), ErrorCode::None);
+        }
+        let effects = world.table.forget_topics(is_there);
+        world.take_up(effects);
+        let ticket = world.ask(GroupRequest::FetchOffsets { group: GROUP.into(), partitions: None });
+        let Some(GroupAnswer::Offsets(offsets)) = world.answers.remove(&ticket) else { panic!() };
+        let known = offsets.into_iter().map(|(of, _)| format!("{}-{}", of.topic, of.partition.0));
+        (known.collect::<Vec<_>>(), world.state())
+    };
+    let (all, _) = left(|_, _| true);
+    assert_eq!(all, ["other-0", "t-0", "t-1", "t-2"]);
+    let (without, _) = left(|name, _| name != "t");
+    assert_eq!(without, ["other-0"]);
+    let (anew, _) = left(|name, id| name != "t" || id == Uuid::ZERO || id == Uuid([2; 16]));
+    assert_eq!(anew, ["other-0", "t-1", "t-2"]);
+    assert_eq!(left(|_, _| false), (vec![], "Dead"), "a group that had offsets alone goes with the last");
+}
+
+#[test]
 fn what_nobody_needs_is_forgotten() {
     let mut world = World::new();
     world.done(commit("", -1, 7));
