@@ -75,6 +75,8 @@ pub struct View {
     by_id: IdMap<Uuid, Arc<Topic>>,
     /// Of all topics.
     partition_count: usize,
+    /// Topics that were here since the start and are gone.
+    gone_count: u64,
 }
 
 impl View {
@@ -82,7 +84,15 @@ impl View {
     #[must_use]
     pub fn new(cluster_id: String, broker: Broker) -> Self {
         let controller = broker.id;
-        Self { cluster_id, broker, controller, topics: BTreeMap::new(), by_id: IdMap::default(), partition_count: 0 }
+        Self {
+            cluster_id,
+            broker,
+            controller,
+            topics: BTreeMap::new(),
+            by_id: IdMap::default(),
+            partition_count: 0,
+            gone_count: 0,
+        }
     }
 
     /// Topics in name order.
@@ -98,6 +108,12 @@ impl View {
     #[must_use]
     pub fn topic_by_id(&self, id: Uuid) -> Option<&Topic> {
         self.by_id.get(&id).map(Arc::as_ref)
+    }
+
+    /// How many topics have gone since the start: another number when one has.
+    #[must_use]
+    pub fn gone_count(&self) -> u64 {
+        self.gone_count
     }
 
     /// The partitions of all topics.
@@ -129,6 +145,7 @@ impl View {
         let topic = self.by_id.remove(&id)?;
         self.topics.remove(&topic.name);
         self.partition_count -= topic.partitions.len();
+        self.gone_count += 1;
         Some(topic)
     }
 }

@@ -66,6 +66,8 @@ pub struct Coordinator {
     term: Cell<u64>,
     /// What its groups came to when that was last looked at.
     bytes: Cell<usize>,
+    /// How many topics had gone when their offsets were last forgotten; none in a term that is yet to look.
+    topics_gone: Cell<Option<u64>>,
 }
 
 struct Outgoing {
@@ -123,6 +125,7 @@ pub fn start(node: &Rc<Node>, index: PartitionIndex, partition: Rc<Partition>) {
         stopped: Cell::new(false),
         term: Cell::new(0),
         bytes: Cell::new(0),
+        topics_gone: Cell::new(None),
     });
     let log = &coordinator.partition.log;
     if log.start_offset() == log.end_offset() {
@@ -197,11 +200,15 @@ impl Coordinator {
         while self.term.get() == term {
             let woken = self.woken.wait();
             while let Some((request, sender)) = self.next_request() {
+                self.forget_gone_topics(node).await;
                 self.take_up(node, request, sender).await;
             }
             self.keep_deadlines(node).await;
             if node.shard.now() >= next_expiry {
                 next_expiry = node.shard.now() + EXPIRY_INTERVAL;
+                // Once more: the log may have refused it, or a commit have come that was on its way.
+                self.topics_gone.set(None);
+                self.forget_gone_topics(node).await;
                 self.expire(node).await;
             }
             let deadline = self.table.borrow().as_ref().and_then(GroupTable::next_deadline);
@@ -317,7 +324,26 @@ impl Coordinator {
 
     async fn expire(&self, node: &Node) {
         let Some(effects) = self.table.borrow().as_ref().map(|table| table.expire(moment(node))) else { return };
-        for records in effects.records.chunks(RECORDS_PER_BATCH) {
+        self.remove(node, &effects.records).await;
+    }
+
+    /// Forgets the offsets of topics that have gone since it last did.
+    async fn forget_gone_topics(&self, node: &Node) {
+        let view = node.view();
+        let gone = Some(view.gone_count());
+        // A start reads the logs first: until its first view, which has all topics, none is known.
+        if self.topics_gone.get() == gone || view.topic(OFFSETS_TOPIC).is_none() {
+            return;
+        }
+        let is_there = |name: &str, id| view.topic(name).is_some_and(|topic| id == Uuid::ZERO || id == topic.id);
+        let Some(effects) = self.table.borrow().as_ref().map(|table| table.forget_topics(is_there)) else { return };
+        self.topics_gone.set(gone);
+        self.remove(node, &effects.records).await;
+    }
+
+    /// Appends what takes out something, in as many batches as it comes to.
+    async fn remove(&self, node: &Node, records: &[Record]) {
+        for records in records.chunks(RECORDS_PER_BATCH) {
             self.carry_out(node, Effects { records: records.to_vec(), ..Effects::default() }).await;
         }
     }
@@ -352,6 +378,7 @@ impl Coordinator {
         table.resume(&ViewTopics { view: &view, number }, moment(node));
         *self.table.borrow_mut() = Some(table);
         self.weigh(node);
+        self.topics_gone.set(None);
         self.term.set(self.term.get() + 1);
     }
 

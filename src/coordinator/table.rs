@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use base::{Instant, WallTime};
+use base::{Instant, Uuid, WallTime};
 use storage::LogId;
 use wire::ErrorCode;
 use wire::consumer_protocol::PROTOCOL_TYPE;
@@ -450,6 +450,18 @@ impl GroupTable {
             if !has_others && group.is_deserted() && group.is_recorded {
                 effects.records.extend(group.tombstones(name));
             }
+        }
+        effects
+    }
+
+    /// Forgets what was committed of topics that are gone: who reads one that is created anew begins anew. `is_there` is asked with the name
+    /// and the id of what was committed; a log of an older version has no ids.
+    #[must_use]
+    pub fn forget_topics(&self, is_there: impl Fn(&str, Uuid) -> bool) -> Effects {
+        let mut effects = Effects::default();
+        for (name, group) in &self.groups {
+            let gone = group.offsets.iter().filter(|(of, committed)| !is_there(&of.topic, committed.topic_id));
+            effects.records.extend(gone.map(|(of, _)| Record::OffsetRemoved { group: name.clone(), of }));
         }
         effects
     }

@@ -203,6 +203,11 @@ fn commit(member_id: &str, generation: i32, offset: i64) -> GroupRequest {
     })
 }
 
+fn all_offsets() -> GroupRequest {
+    let (partitions, member_epoch) = (None, -1);
+    GroupRequest::FetchOffsets(FetchOffsets { group: GROUP.into(), partitions, member_id: None, member_epoch })
+}
+
 fn fetch_offsets(partitions: Vec<TopicPartition>) -> GroupRequest {
     let (partitions, member_epoch) = (Some(partitions), -1);
     GroupRequest::FetchOffsets(FetchOffsets { group: GROUP.into(), partitions, member_id: None, member_epoch })
@@ -397,6 +402,35 @@ fn a_full_coordinator_takes_nothing_more_in() {
     world.table.set_full(false);
     world.done(GroupRequest::Delete { group: GROUP.into() });
     assert_eq!(world.table.bytes(), 0);
+}
+
+#[test]
+fn a_topic_that_is_gone_takes_its_offsets_along() {
+    // What was committed with the id of a topic, without an id, and of another topic.
+    let (old, new) = (Uuid([1; 16]), Uuid([2; 16]));
+    let commits = [("t", 0, old), ("t", 1, new), ("t", 2, Uuid::ZERO), ("other", 0, old)];
+    let left = |is_there: fn(&str, Uuid) -> bool| {
+        let mut world = World::new();
+        for (topic, partition, topic_id) in commits {
+            let GroupRequest::Commit(mut request) = commit("", -1, 7) else { unreachable!() };
+            let offset = &mut request.offsets[0];
+            (offset.topic, offset.topic_id, offset.partition) = (topic.into(), topic_id, PartitionIndex(partition));
+            assert_eq!(world.done(GroupRequest::Commit(request)), ErrorCode::None);
+        }
+        let effects = world.table.forget_topics(is_there);
+        world.take_up(effects);
+        let ticket = world.ask(all_offsets());
+        let Some(GroupAnswer::Offsets(offsets)) = world.answers.remove(&ticket) else { panic!() };
+        let known = offsets.into_iter().map(|(of, _)| format!("{}-{}", of.topic, of.partition.0));
+        (known.collect::<Vec<_>>(), world.state())
+    };
+    let (all, _) = left(|_, _| true);
+    assert_eq!(all, ["other-0", "t-0", "t-1", "t-2"]);
+    let (without, _) = left(|name, _| name != "t");
+    assert_eq!(without, ["other-0"]);
+    let (anew, _) = left(|name, id| name != "t" || id == Uuid::ZERO || id == Uuid([2; 16]));
+    assert_eq!(anew, ["other-0", "t-1", "t-2"]);
+    assert_eq!(left(|_, _| false), (vec![], "Dead"), "a group that had offsets alone goes with the last");
 }
 
 #[test]

@@ -21,10 +21,10 @@ fn java_hash(text: &str) -> i32 {
     text.encode_utf16().fold(0, |hash: i32, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)))
 }
 
-/// The partition of a group among so many.
+/// The partition of a group among so many. A hash whose absolute value is no `i32` counts as 0, as in Kafka.
 fn partition_of(group: &str, count: usize) -> PartitionIndex {
     let count = i32::try_from(count).unwrap_or(i32::MAX).max(1);
-    PartitionIndex((java_hash(group) & i32::MAX) % count)
+    PartitionIndex(java_hash(group).checked_abs().unwrap_or(0) % count)
 }
 
 /// The owner of a group's partition, and which that is.
@@ -130,5 +130,8 @@ mod tests {
         assert_eq!(java_hash("polygenelubricants"), i32::MIN);
         assert_eq!(partition_of("polygenelubricants", 50).0, 0);
         assert_eq!(partition_of("group", 50).0, 47);
+        // A negative one: where Apache Kafka 4.4 has written the records of this group.
+        assert_eq!(partition_of("single", 50).0, 34);
+        assert_eq!(partition_of("my-group", 50).0, 12);
     }
 }

@@ -33,6 +33,7 @@ final class Reader implements Runnable {
                 "client.id", arguments[1],
                 "auto.offset.reset", "earliest",
                 "enable.auto.commit", false,
+                "session.timeout.ms", 600_000, // an instance that went is a member for as long as the tools run
                 "heartbeat.interval.ms", 100,
                 "partition.assignment.strategy", RangeAssignor.class.getName()));
         if (arguments.length > 3) settings.put("group.instance.id", arguments[3]);
