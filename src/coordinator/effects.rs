@@ -68,6 +68,10 @@ pub enum Timer {
     Sync,
     /// A member was told to give partitions up and has not said that it has.
     Revocation(String),
+    /// A classic member among others was told to join again and has not.
+    MemberJoin(String),
+    /// A classic member among others has joined and not asked for its share.
+    MemberSync(String),
 }
 
 /// What a step comes to.

@@ -1,9 +1,10 @@
 //! A group of whatever protocol, with its offsets.
 
+use wire::ErrorCode;
 use wire::consumer_protocol::{ConsumerProtocolSubscription, PROTOCOL_TYPE};
 
 use super::classic::ClassicGroup;
-use super::consumer::ConsumerGroup;
+use super::consumer::{ConsumerGroup, Rejection, Step};
 use super::effects::{Effects, Record};
 use super::message::ListedGroup;
 use super::offsets::{Idle, Offsets};
@@ -116,12 +117,46 @@ impl Group {
         }
     }
 
-    /// Makes an empty group one whose coordinator shares the partitions out, if it is not: its offsets stay.
-    pub fn become_consumer(&mut self, name: &str, effects: &mut Effects) {
-        if let Members::Classic(_) = self.members {
-            self.leave_log(name, effects);
+    /// Makes a group one whose coordinator shares the partitions out, if it is not: its offsets stay, and its members if they are consumers.
+    ///
+    /// # Errors
+    /// It has members that must go on as they are; nothing has changed then.
+    pub fn become_consumer(&mut self, name: &str, step: &mut Step<'_>) -> Result<(), Rejection> {
+        let Members::Classic(classic) = &mut self.members else { return Ok(()) };
+        if classic.is_empty() {
+            self.leave_log(name, step.effects);
             self.members = Members::Consumer(ConsumerGroup::new(name.to_owned()));
+            return Ok(());
         }
+        let config = &step.config.consumer;
+        if !config.migration.may_upgrade
+            || classic.protocol_type() != Some(PROTOCOL_TYPE)
+            || classic.size() > config.size_max
+        {
+            let reason = format!("Group {name} is not a consumer group, and can't become one now.");
+            return Err(Rejection::new(ErrorCode::GroupIdNotFound, reason));
+        }
+        let records_before = step.effects.records.len();
+        let consumer = ConsumerGroup::upgraded(name, classic.generation(), &classic.members(), step)?;
+        classic.disband(step.effects);
+        // What the log has of the group as it was goes first.
+        let records = step.effects.records.split_off(records_before);
+        self.leave_log(name, step.effects);
+        step.effects.records.extend(records);
+        self.members = Members::Consumer(consumer);
+        Ok(())
+    }
+
+    /// Leaves a group whose members all speak the classic protocol to them.
+    pub fn downgrade_if_due(&mut self, name: &str, step: &mut Step<'_>) {
+        let Members::Consumer(consumer) = &self.members else { return };
+        let Some(takeover) = consumer.left_to_classic(step.topics) else { return };
+        if !step.config.consumer.migration.may_downgrade || takeover.members.len() > step.config.size_max {
+            return;
+        }
+        step.effects.records.extend(self.tombstones(name));
+        let classic = ClassicGroup::taken_over(name.to_owned(), takeover, step.config, step.now, step.effects);
+        self.members = Members::Classic(classic);
     }
 
     /// Takes what the log has of its members out, as the first records of this step.

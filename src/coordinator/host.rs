@@ -12,7 +12,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::PartitionIndex;
+use base::{PartitionIndex, Uuid};
 use record::{BatchBuilder, BatchOptions};
 use shard::Class;
 use shard::sync::{Event, either, oneshot};
@@ -361,6 +361,10 @@ impl Topics for ViewTopics<'_> {
     fn topic(&self, name: &str) -> Option<TopicInfo> {
         let topic = self.view.topic(name)?;
         Some(TopicInfo { id: topic.id, partitions: i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX) })
+    }
+
+    fn name(&self, id: Uuid) -> Option<&str> {
+        self.view.topic_by_id(id).map(|topic| topic.name.as_str())
     }
 
     fn names(&self) -> Box<dyn Iterator<Item = &str> + '_> {

@@ -27,4 +27,4 @@ pub mod topics;
 
 pub use effects::{Effects, GroupSnapshot, MemberSnapshot, Record, Timer};
 pub use host::{Coordinator, Coordinators, OFFSETS_TOPIC, start};
-pub use table::{ConsumerGroupConfig, GroupConfig, GroupTable, Moment};
+pub use table::{ConsumerGroupConfig, GroupConfig, GroupTable, Migration, Moment};

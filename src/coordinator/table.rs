@@ -46,11 +46,30 @@ pub struct ConsumerGroupConfig {
     pub heartbeat_interval_ms: i32,
     /// `group.consumer.max.size`
     pub size_max: usize,
+    /// `group.consumer.migration.policy`
+    pub migration: Migration,
+}
+
+/// Which way groups with members may change their protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Migration {
+    /// From members that share partitions out to the coordinator.
+    pub may_upgrade: bool,
+    pub may_downgrade: bool,
+}
+
+impl Migration {
+    pub const BIDIRECTIONAL: Self = Self { may_upgrade: true, may_downgrade: true };
 }
 
 impl Default for ConsumerGroupConfig {
     fn default() -> Self {
-        Self { session_timeout: Duration::from_secs(45), heartbeat_interval_ms: 5000, size_max: usize::MAX }
+        Self {
+            session_timeout: Duration::from_secs(45),
+            heartbeat_interval_ms: 5000,
+            size_max: usize::MAX,
+            migration: Migration::BIDIRECTIONAL,
+        }
     }
 }
 
@@ -101,7 +120,7 @@ impl GroupTable {
         let mut effects = Effects::default();
         let name = request.group().to_owned();
         match request {
-            GroupRequest::Join(join) => self.join(join, ticket, id, now, &mut effects),
+            GroupRequest::Join(join) => self.join(join, ticket, id, topics, now, &mut effects),
             GroupRequest::Commit(commit) => {
                 let outcomes = self.commit(commit, now, &mut effects);
                 effects.answer(ticket, GroupAnswer::Committed(outcomes));
@@ -123,51 +142,81 @@ impl GroupTable {
             GroupRequest::DescribeConsumer { .. } => {
                 effects.answer(ticket, GroupAnswer::ConsumerDescribed(self.describe_consumer(&name)));
             }
-            of_members => self.of_members(of_members, ticket, now, &mut effects),
+            of_members => self.of_members(of_members, ticket, topics, now, &mut effects),
         }
+        self.downgrade_if_due(&name, topics, now, &mut effects);
         self.settle(&name, &mut effects);
         effects
     }
 
     /// What only a member with the classic protocol asks.
-    fn of_members(&mut self, request: GroupRequest, ticket: Ticket, now: Moment, effects: &mut Effects) {
-        let classic = match self.groups.get_mut(request.group()) {
-            Some(Group { members: Members::Classic(classic), .. }) => Some(classic),
-            Some(Group { members: Members::Consumer(_), .. }) | None => None,
+    fn of_members(
+        &mut self,
+        request: GroupRequest,
+        ticket: Ticket,
+        topics: &dyn Topics,
+        now: Moment,
+        effects: &mut Effects,
+    ) {
+        let members = self.groups.get_mut(request.group()).map(|group| &mut group.members);
+        let answer = match members {
+            Some(Members::Classic(classic)) => match request {
+                // Members may wait for one another here.
+                GroupRequest::Sync(sync) => return classic.sync(sync, ticket, now, effects),
+                GroupRequest::Heartbeat { speaker, .. } => GroupAnswer::Done(classic.heartbeat(&speaker, now, effects)),
+                GroupRequest::Leave { members, .. } => {
+                    GroupAnswer::Left(classic.leave(&members, &self.config, now, effects))
+                }
+                other => unreachable!("{other:?} is no request of a member"),
+            },
+            Some(Members::Consumer(consumer)) => {
+                let step = &mut Step { topics, config: &self.config, now, effects };
+                match request {
+                    GroupRequest::Sync(sync) => GroupAnswer::Synced(consumer.sync(&sync, step)),
+                    GroupRequest::Heartbeat { speaker, .. } => {
+                        GroupAnswer::Done(consumer.classic_heartbeat(&speaker, step))
+                    }
+                    GroupRequest::Leave { members, .. } => GroupAnswer::Left(consumer.classic_leave(&members, step)),
+                    other => unreachable!("{other:?} is no request of a member"),
+                }
+            }
+            None => match request {
+                GroupRequest::Sync(_) => GroupAnswer::Synced(Synced::failed(ErrorCode::UnknownMemberId)),
+                GroupRequest::Leave { members, .. } => {
+                    GroupAnswer::Left(vec![ErrorCode::UnknownMemberId; members.len()])
+                }
+                _ => GroupAnswer::Done(ErrorCode::UnknownMemberId),
+            },
         };
-        let unknown = ErrorCode::UnknownMemberId;
-        match (request, classic) {
-            (GroupRequest::Sync(sync), Some(classic)) => classic.sync(sync, ticket, now, effects),
-            (GroupRequest::Sync(_), None) => effects.answer(ticket, GroupAnswer::Synced(Synced::failed(unknown))),
-            (GroupRequest::Heartbeat { speaker, .. }, classic) => {
-                let outcome = classic.map_or(unknown, |classic| classic.heartbeat(&speaker, now, effects));
-                effects.answer(ticket, GroupAnswer::Done(outcome));
-            }
-            (GroupRequest::Leave { members, .. }, classic) => {
-                let outcomes = match classic {
-                    Some(classic) => classic.leave(&members, &self.config, now, effects),
-                    None => vec![unknown; members.len()],
-                };
-                effects.answer(ticket, GroupAnswer::Left(outcomes));
-            }
-            (other, _) => unreachable!("{other:?} is no request of a member"),
-        }
+        effects.answer(ticket, answer);
     }
 
-    fn join(&mut self, join: Join, ticket: Ticket, id: String, now: Moment, effects: &mut Effects) {
+    fn join(
+        &mut self,
+        join: Join,
+        ticket: Ticket,
+        id: String,
+        topics: &dyn Topics,
+        now: Moment,
+        effects: &mut Effects,
+    ) {
         let fail = |error| GroupAnswer::Joined(Joined::failed(error, join.member_id.clone()));
         if !self.config.session_timeout_ms.contains(&join.session_timeout_ms) {
             return effects.answer(ticket, fail(ErrorCode::InvalidSessionTimeout));
         }
         let name = join.group.clone();
+        if let Some(Group { members: Members::Consumer(consumer), .. }) = self.groups.get_mut(&name)
+            && !consumer.is_empty()
+        {
+            let step = &mut Step { topics, config: &self.config, now, effects };
+            let joined = consumer.join(join, id, step);
+            return effects.answer(ticket, GroupAnswer::Joined(joined));
+        }
         let is_known = self.groups.get(&name).is_some_and(|group| matches!(group.members, Members::Classic(_)));
         if !is_known && !join.member_id.is_empty() {
             return effects.answer(ticket, fail(ErrorCode::UnknownMemberId));
         }
         let group = self.groups.entry(name.clone()).or_insert_with(|| Group::classic(&name, now));
-        if !matches!(group.members, Members::Classic(_)) && !group.is_empty() {
-            return effects.answer(ticket, fail(ErrorCode::InconsistentGroupProtocol));
-        }
         group.become_classic(&name, now, effects).join(join, id, ticket, &self.config, now, effects);
     }
 
@@ -186,9 +235,8 @@ impl GroupTable {
         let name = beat.group.clone();
         if beat.member_epoch == JOINS {
             let group = self.groups.entry(name.clone()).or_insert_with(|| Group::consumer(&name));
-            if group.is_empty() {
-                group.become_consumer(&name, effects);
-            }
+            let step = &mut Step { topics, config: &self.config, now, effects };
+            group.become_consumer(&name, step)?;
         }
         let group = match self.groups.get_mut(&name) {
             Some(Group { members: Members::Consumer(group), .. }) => group,
@@ -197,6 +245,14 @@ impl GroupTable {
         };
         let step = &mut Step { topics, config: &self.config, now, effects };
         if beat.member_epoch < JOINS { group.leave(&beat, step) } else { group.heartbeat(&beat, step) }
+    }
+
+    /// Leaves a group whose members all speak the classic protocol to them, once the last other one has gone with this step.
+    fn downgrade_if_due(&mut self, name: &str, topics: &dyn Topics, now: Moment, effects: &mut Effects) {
+        let has_changed = effects.records.iter().any(|record| matches!(record, Record::Consumer { .. }));
+        if has_changed && let Some(group) = self.groups.get_mut(name) {
+            group.downgrade_if_due(name, &mut Step { topics, config: &self.config, now, effects });
+        }
     }
 
     fn commit(&mut self, commit: Commit, now: Moment, effects: &mut Effects) -> Vec<ErrorCode> {
@@ -334,6 +390,7 @@ impl GroupTable {
             }
             None => {}
         }
+        self.downgrade_if_due(&name, topics, now, &mut effects);
         self.settle(&name, &mut effects);
         Some(effects)
     }

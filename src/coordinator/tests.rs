@@ -1,5 +1,7 @@
 //! Groups through their table, in a time of our own: what members are told, what the log keeps, and what holds whatever happens.
 
+mod migration;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -17,20 +19,27 @@ const GROUP: &str = "g";
 const SESSION_MS: i32 = 10_000;
 const REBALANCE_MS: i32 = 60_000;
 
-/// Classic members look topics up themselves.
-struct NoTopics;
+/// The one topic there is, with four partitions.
+struct OneTopic;
 
-impl Topics for NoTopics {
+const TOPIC: &str = "t";
+const TOPIC_ID: Uuid = Uuid([1; 16]);
+
+impl Topics for OneTopic {
     fn version(&self) -> u64 {
         0
     }
 
-    fn topic(&self, _: &str) -> Option<TopicInfo> {
-        None
+    fn topic(&self, name: &str) -> Option<TopicInfo> {
+        (name == TOPIC).then_some(TopicInfo { id: TOPIC_ID, partitions: 4 })
+    }
+
+    fn name(&self, id: Uuid) -> Option<&str> {
+        (id == TOPIC_ID).then_some(TOPIC)
     }
 
     fn names(&self) -> Box<dyn Iterator<Item = &str> + '_> {
-        Box::new(std::iter::empty())
+        Box::new(std::iter::once(TOPIC))
     }
 }
 
@@ -64,7 +73,7 @@ impl World {
     fn ask(&mut self, request: GroupRequest) -> Ticket {
         self.tickets += 1;
         let (ticket, now) = (self.tickets, self.now());
-        let effects = self.table.handle(request, ticket, format!("m{ticket}"), &NoTopics, now);
+        let effects = self.table.handle(request, ticket, format!("m{ticket}"), &OneTopic, now);
         self.take_up(effects);
         ticket
     }
@@ -73,7 +82,7 @@ impl World {
         let end = self.now_ms + time.as_millis() as u64;
         while let Some(next) = self.table.next_deadline().map(|at| at.0 / 1_000_000).filter(|at| *at <= end) {
             self.now_ms = self.now_ms.max(next);
-            while let Some(effects) = self.table.tick(&NoTopics, self.now()) {
+            while let Some(effects) = self.table.tick(&OneTopic, self.now()) {
                 self.take_up(effects);
             }
         }

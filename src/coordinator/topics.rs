@@ -16,6 +16,8 @@ pub trait Topics {
 
     fn topic(&self, name: &str) -> Option<TopicInfo>;
 
+    fn name(&self, id: Uuid) -> Option<&str>;
+
     /// In order.
     fn names(&self) -> Box<dyn Iterator<Item = &str> + '_>;
 }

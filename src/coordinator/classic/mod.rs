@@ -8,6 +8,7 @@
 
 mod join;
 mod leave;
+mod migration;
 mod snapshot;
 mod sync;
 mod timers;
@@ -17,6 +18,8 @@ use std::time::Duration;
 
 use base::{Instant, WallTime};
 use wire::ErrorCode;
+
+pub use migration::{ClassicMember, Takeover};
 
 use super::effects::{Effects, Record, Timer};
 use super::message::{DescribedGroup, DescribedMember, GroupAnswer, Joined, Protocol, Speaker, Synced, Ticket};

@@ -19,7 +19,7 @@ impl ClassicGroup {
             Timer::Join => self.join_time_over(config, now, effects),
             Timer::Sync => self.sync_time_over(config, now, effects),
             // Of the group as it was before, when its coordinator assigned the partitions.
-            Timer::Revocation(_) => {}
+            Timer::Revocation(_) | Timer::MemberJoin(_) | Timer::MemberSync(_) => {}
         }
     }
 

@@ -91,9 +91,12 @@ impl ConsumerGroup {
         self.reconcile(id, beat.owned.as_deref(), step);
         self.heard_of(id, step);
         let assigned = self.assigned(id);
+        let member = self.members.get_mut(id).expect("it has just been heard of");
+        // It may have spoken the classic protocol before.
+        (member.join_by, member.sync_by) = (None, None);
         Ok(HeartbeatTold {
             member_id: id.clone(),
-            member_epoch: self.members[id].current.epoch,
+            member_epoch: member.current.epoch,
             heartbeat_interval_ms: step.config.consumer.heartbeat_interval_ms,
             assignment: (beat.is_full() || assigned != before).then(|| assigned.into_iter().collect()),
         })

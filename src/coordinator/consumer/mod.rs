@@ -12,10 +12,12 @@
 //! - A member that speaks of an epoch that is neither its own nor, with an answer lost, the one before, is fenced.
 
 mod changes;
+mod classic_members;
 mod describe;
 mod heartbeat;
 mod leave;
 mod message;
+mod migration;
 mod reconcile;
 mod records;
 mod regex;
@@ -63,6 +65,10 @@ struct Member {
     timer_at: Option<Instant>,
     /// Until when it must have given up what it was told to.
     revoke_by: Option<Instant>,
+    /// Until when it must have joined again, if it speaks the classic protocol and was told to.
+    join_by: Option<Instant>,
+    /// Until when it must have asked for its share, if it speaks the classic protocol and has joined.
+    sync_by: Option<Instant>,
 }
 
 impl Member {

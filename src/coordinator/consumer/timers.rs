@@ -1,7 +1,9 @@
 //! Deadlines of a group. One that comes may have moved since, or be about who has gone: then it is passed over.
 
+use base::Instant;
+
 use super::changes::MemberState;
-use super::{ConsumerGroup, Step, millis};
+use super::{ConsumerGroup, Member, Step, millis};
 use crate::coordinator::effects::Timer;
 
 impl ConsumerGroup {
@@ -9,14 +11,18 @@ impl ConsumerGroup {
     pub fn on_timer(&mut self, timer: &Timer, step: &mut Step<'_>) {
         match timer {
             Timer::Session(id) => self.session_over(id, step),
-            Timer::Revocation(id) => {
-                let deadline = self.members.get(id).and_then(|member| member.revoke_by);
-                if deadline.is_some_and(|deadline| deadline <= step.now.instant) {
-                    self.fence(id, step);
-                }
-            }
+            Timer::Revocation(id) => self.time_over(id, |member| member.revoke_by, step),
+            Timer::MemberJoin(id) => self.time_over(id, |member| member.join_by, step),
+            Timer::MemberSync(id) => self.time_over(id, |member| member.sync_by, step),
             // Of the group as it was before, with the classic protocol.
             Timer::Pending(_) | Timer::Join | Timer::Sync => {}
+        }
+    }
+
+    fn time_over(&mut self, id: &str, deadline: impl Fn(&Member) -> Option<Instant>, step: &mut Step<'_>) {
+        let deadline = self.members.get(id).and_then(deadline);
+        if deadline.is_some_and(|deadline| deadline <= step.now.instant) {
+            self.fence(id, step);
         }
     }
 

@@ -55,6 +55,10 @@ impl Topics for Cluster {
         self.topics.get(name).copied()
     }
 
+    fn name(&self, id: Uuid) -> Option<&str> {
+        self.topics.iter().find(|(_, topic)| topic.id == id).map(|(name, _)| name.as_str())
+    }
+
     fn names(&self) -> Box<dyn Iterator<Item = &str> + '_> {
         Box::new(self.topics.keys().map(String::as_str))
     }
