@@ -257,7 +257,7 @@ impl GroupTable {
         now: Moment,
         effects: &mut Effects,
     ) -> Result<HeartbeatTold, Rejection> {
-        beat.check()?;
+        beat.check_regex()?;
         if beat.member_id.is_empty() {
             beat.member_id = id;
         }
@@ -275,7 +275,7 @@ impl GroupTable {
         let group = match self.groups.get_mut(&name) {
             Some(Group { members: Members::Consumer(group), .. }) => group,
             Some(_) => return Err(not_found(&name, "is not a consumer group")),
-            None => return Err(not_found(&name, "is not there")),
+            None => return Err(not_found(&name, "not found")),
         };
         let step = &mut Step { topics, config: &self.config, now, effects };
         if beat.member_epoch < JOINS { group.leave(&beat, step) } else { group.heartbeat(&beat, step) }
@@ -392,7 +392,7 @@ impl GroupTable {
         match self.groups.get(name) {
             Some(Group { members: Members::Consumer(consumer), .. }) => Ok(consumer.describe()),
             Some(_) => Err(not_found(name, "is not a consumer group")),
-            None => Err(not_found(name, "is not there")),
+            None => Err(not_found(name, "not found")),
         }
     }
 

@@ -22,12 +22,7 @@ const MEMBER_ID_VERSION: i16 = 1;
 /// Takes the heartbeat to the coordinator of the group.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
     let beat = beat(&context)?;
-    let told = match router::ask_group(&context.node, GroupRequest::ConsumerHeartbeat(beat)).await {
-        GroupAnswer::ConsumerHeartbeat(told) => told,
-        GroupAnswer::Unavailable(error) => Err(Rejection { error, reason: String::new() }),
-        other => unreachable!("ConsumerHeartbeat is answered by ConsumerHeartbeat, not {other:?}"),
-    };
-    match &told {
+    match &ask(&context, beat).await {
         Ok(told) => context.answer(&response(told)),
         Err(Rejection { error, reason }) => context.answer(&ConsumerGroupHeartbeatResponse {
             throttle_time_ms: 0,
@@ -38,6 +33,15 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
             heartbeat_interval_ms: 0,
             assignment: None,
         }),
+    }
+}
+
+async fn ask(context: &Context, beat: ConsumerHeartbeat) -> Result<HeartbeatTold, Rejection> {
+    beat.check()?;
+    match router::ask_group(&context.node, GroupRequest::ConsumerHeartbeat(beat)).await {
+        GroupAnswer::ConsumerHeartbeat(told) => told,
+        GroupAnswer::Unavailable(error) => Err(Rejection { error, reason: String::new() }),
+        other => unreachable!("ConsumerHeartbeat is answered by ConsumerHeartbeat, not {other:?}"),
     }
 }
 

@@ -25,10 +25,10 @@ impl ConsumerHeartbeat {
         says_nothing && is_same && known.classic.is_none()
     }
 
-    /// What can be said of the request without a group.
+    /// What can be said of the request before anybody is asked.
     ///
     /// # Errors
-    /// `INVALID_REQUEST`, `UNSUPPORTED_ASSIGNOR`, `INVALID_REGULAR_EXPRESSION`.
+    /// `INVALID_REQUEST`, `UNSUPPORTED_ASSIGNOR`.
     pub fn check(&self) -> Result<(), Rejection> {
         let invalid = |reason: &str| Err(Rejection::new(ErrorCode::InvalidRequest, reason));
         let is_blank = |text: &Option<String>| text.as_ref().is_some_and(|text| text.trim().is_empty());
@@ -66,10 +66,16 @@ impl ConsumerHeartbeat {
             let reason = format!("the assignor {name} is not known here; these are: {}", known.join(", "));
             return Err(Rejection::new(ErrorCode::UnsupportedAssignor, reason));
         }
-        if let Some(Err(reason)) = self.regex.as_ref().map(|expression| regex::compile(expression)) {
-            return Err(Rejection::new(ErrorCode::InvalidRegularExpression, reason));
-        }
         Ok(())
+    }
+
+    /// # Errors
+    /// `INVALID_REGULAR_EXPRESSION`.
+    pub fn check_regex(&self) -> Result<(), Rejection> {
+        match self.regex.as_ref().map(|expression| regex::compile(expression)) {
+            Some(Err(reason)) => Err(Rejection::new(ErrorCode::InvalidRegularExpression, reason)),
+            Some(Ok(_)) | None => Ok(()),
+        }
     }
 }
 

@@ -36,6 +36,15 @@ impl ConsumerGroup {
         self.resolve_regexes(step);
         let topics_hash = self.topics_hash(step.topics);
         self.begin_epoch(topics_hash, step);
+        if self.members.is_empty() {
+            self.end_assignment(step);
+        }
+    }
+
+    /// The targets are those of this epoch.
+    fn end_assignment(&mut self, step: &mut Step<'_>) {
+        let epoch = TargetEpoch { epoch: self.epoch.epoch, since: step.now.wall };
+        self.change(Change::TargetEpoch(Some(epoch)), step.effects);
     }
 
     /// Looks up the topics of the expressions that members have, and forgets those of others.
@@ -120,7 +129,6 @@ impl ConsumerGroup {
             .map(|(member_id, share)| Change::Target { member_id: member_id.to_owned(), partitions: Some(share) })
             .collect();
         changes.into_iter().for_each(|change| self.change(change, step.effects));
-        let epoch = TargetEpoch { epoch: self.epoch.epoch, since: step.now.wall };
-        self.change(Change::TargetEpoch(Some(epoch)), step.effects);
+        self.end_assignment(step);
     }
 }

@@ -123,7 +123,7 @@ impl World {
     }
 
     fn ask(&mut self, beat: &ConsumerHeartbeat) -> Result<HeartbeatTold, ErrorCode> {
-        beat.check().map_err(|rejection| rejection.error)?;
+        beat.check().and_then(|()| beat.check_regex()).map_err(|rejection| rejection.error)?;
         let told =
             self.step(
                 |group, step| {
