@@ -19,10 +19,11 @@ use shard::sync::{Event, either, oneshot};
 use storage::{AppendError, AppendOptions, Durable};
 use wire::ErrorCode;
 
+use super::config::GroupConfig;
 use super::effects::{Effects, Record};
 use super::message::{GroupAnswer, GroupRequest, ListedGroup, Ticket};
 use super::records;
-use super::table::{GroupConfig, GroupTable, Moment};
+use super::table::{GroupTable, Moment};
 use super::topics::{TopicInfo, Topics};
 use crate::cluster::View;
 use crate::log_replay;

@@ -13,6 +13,7 @@
 
 pub mod assignor;
 mod classic;
+mod config;
 pub mod consumer;
 mod effects;
 mod group;
@@ -25,6 +26,7 @@ mod table;
 mod tests;
 pub mod topics;
 
+pub use config::{ConsumerGroupConfig, GroupConfig, Migration};
 pub use effects::{Effects, GroupSnapshot, MemberSnapshot, Record, Timer};
 pub use host::{Coordinator, Coordinators, OFFSETS_TOPIC, start};
-pub use table::{ConsumerGroupConfig, GroupConfig, GroupTable, Migration, Moment};
+pub use table::{GroupTable, Moment};

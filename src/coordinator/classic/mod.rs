@@ -21,9 +21,10 @@ use wire::ErrorCode;
 
 pub use migration::{ClassicMember, Takeover};
 
+use super::config::GroupConfig;
 use super::effects::{Effects, Record, Timer};
 use super::message::{DescribedGroup, DescribedMember, GroupAnswer, Joined, Protocol, Speaker, Synced, Ticket};
-use super::table::{GroupConfig, Moment};
+use super::table::Moment;
 
 /// Where a group is in its life.
 #[derive(Clone, Debug)]

@@ -38,9 +38,10 @@ pub use message::{ConsumerHeartbeat, DescribedConsumer, DescribedConsumerGroup, 
 pub use records::{decode, encode};
 
 use super::assignor::Partitions;
+use super::config::GroupConfig;
 use super::effects::{Effects, Record, Timer};
 use super::message::Speaker;
-use super::table::{GroupConfig, Moment};
+use super::table::Moment;
 use super::topics::Topics;
 use changes::{Current, GroupEpoch, MemberState, Resolved, Said, TargetEpoch};
 use message::LEAVES_FOR_A_WHILE;

@@ -15,8 +15,9 @@ use super::changes::{Current, GroupEpoch, Resolved, Said, TargetEpoch};
 use super::{Change, ConsumerGroup, ConsumerHeartbeat, HeartbeatTold, JOINS, Step, decode, encode};
 use crate::config::NodeConfig;
 use crate::coordinator::assignor::Partitions;
+use crate::coordinator::config::GroupConfig;
 use crate::coordinator::effects::{Effects, Record, Timer};
-use crate::coordinator::table::{GroupConfig, Moment};
+use crate::coordinator::table::Moment;
 use crate::coordinator::topics::{TopicInfo, Topics};
 
 const GROUP: &str = "g";
