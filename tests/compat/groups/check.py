@@ -37,7 +37,7 @@ PROGRAMS = {
     "sarama": Program([str(COMPAT / "sarama")]),
     "kcat": Program(translate.KCAT, translate=translate.kcat, is_mixed=True, drops_when_stopped=True),
     "VerifiableConsumer": Program([*JAVA, "-cp", f"{ROOT}/target/peers/kafka-jars/*", *translate.VERIFIABLE],
-                                  translate=translate.verifiable),
+                                  options=translate.VERIFIABLE_OPTIONS, translate=translate.verifiable),
 }  # fmt: skip
 
 
@@ -45,12 +45,12 @@ PROGRAMS = {
 class Variant:
     name: str
     programs: list  # of the members, in turn; five are started
-    assignor: str
+    assignors: list  # likewise; "consumer" is the coordinator's own, by the protocol of KIP-848
     static: bool = False
 
 
 def of(program, assignor, **more):
-    return Variant(f"{program} {'static' if more else assignor}", [program], assignor, **more)
+    return Variant(f"{program} {'static' if more else assignor}", [program], [assignor], **more)
 
 
 VARIANTS = [
@@ -69,10 +69,15 @@ VARIANTS = [
     of("sarama", "range"),
     of("kcat", "range"),
     of("VerifiableConsumer", "range"),
-    Variant("mixed range", ["sarama", "java", "confluent-kafka", "franz-go", "aiokafka"], "range"),
-]
-# KIP-848, which the broker does not serve yet: they run when they are named in full.
-NEXT = [of(program, "consumer") for program in ("java", "confluent-kafka", "franz-go")]
+    of("java", "consumer"),
+    of("confluent-kafka", "consumer"),
+    of("franz-go", "consumer"),
+    of("VerifiableConsumer", "consumer"),
+    Variant("mixed range", ["sarama", "java", "confluent-kafka", "franz-go", "aiokafka"], ["range"]),
+    # Members with the old protocol are joined by one with the new one, are gone, and one comes again when the rest have gone.
+    Variant("mixed upgrade", ["java", "confluent-kafka", "java", "franz-go", "kafka-python"],
+            ["range", "range", "consumer", "consumer", "range"]),
+]  # fmt: skip
 
 
 class Restart:
@@ -148,7 +153,7 @@ def check(variant, feed, restart, failed):
     started, reason = time.monotonic(), None
     name = variant.name.replace(" ", "-")
     programs = [PROGRAMS[program] for program in variant.programs]
-    group = Group(f"{RUN}.groups.{name}", feed, programs, variant.assignor, variant.static, OUT / name)
+    group = Group(f"{RUN}.groups.{name}", feed, programs, variant.assignors, variant.static, OUT / name)
     try:
         group.create_topic()
         live(group, lambda: restart.meet(variant.name))
@@ -168,9 +173,7 @@ def check(variant, feed, restart, failed):
 def main(names):
     if names and names[0] in ("-h", "--help"):
         sys.exit(__doc__)
-    chosen = VARIANTS
-    if names:
-        chosen = [v for v in VARIANTS if v.name.startswith(tuple(names))] + [v for v in NEXT if v.name in names]
+    chosen = [variant for variant in VARIANTS if not names or variant.name.startswith(tuple(names))]
     OUT.mkdir(parents=True, exist_ok=True)
     for old in OUT.iterdir():
         old.unlink()

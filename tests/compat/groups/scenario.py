@@ -25,6 +25,7 @@ class Program:
 
     command: list
     environment: dict = field(default_factory=dict)
+    options: dict = field(default_factory=dict)  # more of the command, by the assignor
     translate: Callable = lambda line: line
     is_mixed: bool = False  # what it says is on both of its pipes
     drops_when_stopped: bool = False  # a record that it has counted as read
@@ -69,17 +70,19 @@ class Feed:
 class Member:
     """A process, and what it has said of itself. Its fields change as lines come, under the group's lock."""
 
-    def __init__(self, group, name, program, instance):
+    def __init__(self, group, name, program, assignor, instance):
         self.group, self.name, self.instance = group, name, instance
         self.own = {}  # partitions: the offset that comes next, None before the first
         self.assignments = 0
         self.left = self.ended = False
-        environment = {"GROUP": group.name, "TOPIC": group.name, "NAME": name, "ASSIGNOR": group.assignor,
-                       "BOOTSTRAP": group.feed.bootstrap, "SESSION_MS": str(group.session_ms)}  # fmt: skip
+        environment = {
+            "BOOTSTRAP": group.feed.bootstrap, "GROUP": group.name, "TOPIC": group.name, "NAME": name,
+            "ASSIGNOR": assignor, "SESSION_MS": str(group.session_ms),
+        }  # fmt: skip
         if instance:
             environment["INSTANCE"] = instance
         self.program, self.said = program, open(f"{group.out}.{name}.out", "w")
-        command = [word.format(**environment) for word in program.command]
+        command = [word.format(**environment) for word in [*program.command, *program.options.get(assignor, [])]]
         with open(f"{group.out}.{name}.err", "w") as errors:
             self.process = subprocess.Popen(
                 command, env=os.environ | program.environment | environment, text=True, stdin=subprocess.DEVNULL,
@@ -106,9 +109,9 @@ class Member:
 
 
 class Group:
-    def __init__(self, name, feed, programs, assignor, static, out):
+    def __init__(self, name, feed, programs, assignors, static, out):
         self.name, self.feed, self.programs = name, feed, programs
-        self.assignor, self.static, self.out = assignor, static, out
+        self.assignors, self.static, self.out = assignors, static, out
         self.session_ms = STATIC_SESSION_MS if static else SESSION_MS
         self.changed = threading.Condition()
         self.members, self.wrong = [], []
@@ -187,11 +190,11 @@ class Group:
 
     def start(self, instance=None, resumes=False):
         number = len(self.members)
-        program = self.programs[number % len(self.programs)]
+        program, assignor = self.programs[number % len(self.programs)], self.assignors[number % len(self.assignors)]
         if self.static and instance is None:
             instance = f"instance-{number}"
         with self.changed:
-            member = Member(self, f"member-{number}", program, instance)
+            member = Member(self, f"member-{number}", program, assignor, instance)
             member.resumes_at = self.next_unread() if resumes else None
             self.members.append(member)
         return member

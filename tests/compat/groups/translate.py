@@ -12,8 +12,9 @@ KCAT += ["-G", "{GROUP}", "{TOPIC}"]
 
 VERIFIABLE = [
     "org.apache.kafka.tools.VerifiableConsumer", "--bootstrap-server", "{BOOTSTRAP}", "--topic", "{TOPIC}",
-    "--group-id", "{GROUP}", "--session-timeout", "{SESSION_MS}", "--reset-policy", "earliest", "--verbose",
+    "--group-id", "{GROUP}", "--reset-policy", "earliest", "--verbose",
 ]  # fmt: skip
+VERIFIABLE_OPTIONS = {"range": ["--session-timeout", "{SESSION_MS}"], "consumer": ["--group-protocol", "consumer"]}
 
 
 def kcat(line):
