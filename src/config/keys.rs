@@ -71,6 +71,10 @@ pub const KEYS: &[Key] = keys! {
     "group-session-timeout-max-ms", |node| node.group_session_timeout_max_ms.to_string(),
         "at least group-session-timeout-min-ms", "The longest session that a member of a group may ask for.";
     "group-members-max", |node| node.group_members_max.to_string(), "at least 1", "Members of one group.";
+    "group-consumer-session-timeout-ms", |node| node.group_consumer_session_timeout_ms.to_string(), "at least 1",
+        "How long a member may be silent whose broker assigns it its partitions (KIP-848).";
+    "group-consumer-heartbeat-interval-ms", |node| node.group_consumer_heartbeat_interval_ms.to_string(),
+        "1 to below group-consumer-session-timeout-ms", "How often such a member is asked to be heard of.";
     "offset-metadata-max-bytes", |node| node.offset_metadata_max_bytes.to_string(), "any number of bytes",
         "What a consumer may keep beside an offset.";
     "offsets-retention-minutes", |node| node.offsets_retention_minutes.to_string(), "at least 1",

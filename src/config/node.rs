@@ -71,8 +71,12 @@ pub struct NodeConfig {
     pub group_session_timeout_min_ms: i32,
     /// `group.max.session.timeout.ms`
     pub group_session_timeout_max_ms: i32,
-    /// `group.max.size`
+    /// `group.max.size` and `group.consumer.max.size`
     pub group_members_max: u32,
+    /// `group.consumer.session.timeout.ms`
+    pub group_consumer_session_timeout_ms: u32,
+    /// `group.consumer.heartbeat.interval.ms`
+    pub group_consumer_heartbeat_interval_ms: i32,
     /// `offset.metadata.max.bytes`
     pub offset_metadata_max_bytes: u32,
     /// `offsets.retention.minutes`
@@ -113,6 +117,8 @@ impl Default for NodeConfig {
             group_session_timeout_min_ms: 6000,
             group_session_timeout_max_ms: 1_800_000,
             group_members_max: i32::MAX as u32,
+            group_consumer_session_timeout_ms: 45_000,
+            group_consumer_heartbeat_interval_ms: 5000,
             offset_metadata_max_bytes: 4096,
             offsets_retention_minutes: 7 * 24 * 60,
             offsets_partitions: 50,
@@ -338,6 +344,11 @@ impl NodeConfig {
         bound(session_min >= 1, "group-session-timeout-min-ms", &session_min)?;
         bound(session_max >= session_min, "group-session-timeout-max-ms", &session_max)?;
         bound(self.group_members_max >= 1, "group-members-max", &self.group_members_max)?;
+        let session = self.group_consumer_session_timeout_ms;
+        bound(session >= 1, "group-consumer-session-timeout-ms", &session)?;
+        let heartbeat = self.group_consumer_heartbeat_interval_ms;
+        let is_often = i64::from(heartbeat) < i64::from(session);
+        bound(heartbeat >= 1 && is_often, "group-consumer-heartbeat-interval-ms", &heartbeat)?;
         let retention = self.offsets_retention_minutes;
         bound(retention >= 1, "offsets-retention-minutes", &retention)?;
         let partitions = self.offsets_partitions;

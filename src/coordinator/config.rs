@@ -45,17 +45,6 @@ impl Migration {
     pub const BIDIRECTIONAL: Self = Self { may_upgrade: true, may_downgrade: true };
 }
 
-impl Default for ConsumerGroupConfig {
-    fn default() -> Self {
-        Self {
-            session_timeout: Duration::from_secs(45),
-            heartbeat_interval_ms: 5000,
-            size_max: usize::MAX,
-            migration: Migration::BIDIRECTIONAL,
-        }
-    }
-}
-
 impl GroupConfig {
     #[must_use]
     pub fn of(node: &NodeConfig) -> Self {
@@ -66,8 +55,10 @@ impl GroupConfig {
             metadata_bytes_max: node.offset_metadata_max_bytes as usize,
             retention_ms: i64::from(node.offsets_retention_minutes) * 60_000,
             consumer: ConsumerGroupConfig {
+                session_timeout: Duration::from_millis(node.group_consumer_session_timeout_ms.into()),
+                heartbeat_interval_ms: node.group_consumer_heartbeat_interval_ms,
                 size_max: node.group_members_max as usize,
-                ..ConsumerGroupConfig::default()
+                migration: Migration::BIDIRECTIONAL,
             },
         }
     }

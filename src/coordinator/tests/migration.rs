@@ -239,7 +239,7 @@ fn what_is_no_consumer_group_or_may_not_change_stays_as_it_is() {
     assert_eq!(world.beat(beat("c", 0, Some(&[]))), Err(ErrorCode::GroupIdNotFound));
     assert_eq!(world.listed().kind, "classic");
     let closed = Migration { may_upgrade: false, may_downgrade: false };
-    let consumer = ConsumerGroupConfig { migration: closed, ..ConsumerGroupConfig::default() };
+    let consumer = ConsumerGroupConfig { migration: closed, ..GroupConfig::of(&NodeConfig::default()).consumer };
     let mut world = World::new();
     world.table = GroupTable::new(GroupConfig { consumer, ..GroupConfig::of(&NodeConfig::default()) });
     world.classic_pair();
