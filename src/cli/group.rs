@@ -8,7 +8,6 @@ use clap::{Args, Subcommand};
 use client::{Client, Consumer, ConsumerOptions, DescribedGroup, GroupOffset, OffsetSpec, OutOfRange};
 use serde::Serialize;
 use shard::Shard;
-use wire::consumer_protocol::ConsumerProtocolAssignment;
 
 use super::Exit;
 use super::failure::Failure;
@@ -237,19 +236,10 @@ impl Standing {
     }
 }
 
-/// What each member of a group of consumers has; nothing of groups that share other things out.
+/// The member that reads each partition, by its place among the members.
 fn readers(described: &DescribedGroup) -> BTreeMap<Place, usize> {
-    let mut readers = BTreeMap::new();
-    if described.protocol_type != wire::consumer_protocol::PROTOCOL_TYPE {
-        return readers;
-    }
-    for (at, member) in described.members.iter().enumerate() {
-        let Ok(assignment) = ConsumerProtocolAssignment::read(&member.assignment) else { continue };
-        for topic in &assignment.assigned_partitions {
-            readers.extend(topic.partitions.iter().map(|partition| ((topic.topic.to_owned(), partition), at)));
-        }
-    }
-    readers
+    let members = described.members.iter().enumerate();
+    members.flat_map(|(at, member)| member.partitions.iter().map(move |place| (place.clone(), at))).collect()
 }
 
 /// How old the next unread record of each partition is that has one: each is read.

@@ -3,6 +3,8 @@
 //! Stateless, like the rest of administration.
 
 use base::{BrokerId, LeaderEpoch, Offset, PartitionIndex, Uuid};
+use wire::consumer_protocol::{ConsumerProtocolAssignment, PROTOCOL_TYPE};
+use wire::messages::consumer_group_describe::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
 use wire::messages::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use wire::messages::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 use wire::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
@@ -28,7 +30,7 @@ pub struct ListedGroup {
     pub kind: String,
 }
 
-/// A classic group and its members.
+/// A group and its members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DescribedGroup {
     /// "Dead" where there is no such group.
@@ -45,8 +47,8 @@ pub struct DescribedMember {
     pub instance: Option<String>,
     pub client_id: String,
     pub host: String,
-    /// As the members' protocol has it.
-    pub assignment: Vec<u8>,
+    /// What it reads; nothing of groups that share other things out than partitions.
+    pub partitions: Vec<(String, PartitionIndex)>,
 }
 
 /// How far a group has read a partition.
@@ -59,6 +61,18 @@ pub struct GroupOffset {
     /// −1 for unknown.
     pub leader_epoch: LeaderEpoch,
     pub metadata: String,
+}
+
+/// The state of a group that is not there.
+const DEAD: &str = "Dead";
+
+/// What an assignment of consumers says; nothing where it can't be read.
+fn partitions(assignment: &[u8]) -> Vec<(String, PartitionIndex)> {
+    let Ok(assignment) = ConsumerProtocolAssignment::read(assignment) else { return Vec::new() };
+    let of = |topic: wire::consumer_protocol::TopicPartition<'_>| -> Vec<_> {
+        topic.partitions.iter().map(|partition| (topic.topic.to_owned(), partition)).collect()
+    };
+    assignment.assigned_partitions.iter().flat_map(of).collect()
 }
 
 /// The first version that asks for several keys at once.
@@ -132,11 +146,57 @@ impl Client {
         Ok(groups)
     }
 
-    /// A classic group.
+    /// A group of either protocol.
     ///
     /// # Errors
     /// The coordinator's refusal, or it does not answer.
     pub async fn describe_group(&self, group: &str) -> Result<DescribedGroup, Error> {
+        let described = self.describe_classic_group(group).await?;
+        if described.state != DEAD {
+            return Ok(described);
+        }
+        match self.describe_consumer_group(group).await {
+            // It is there in neither form, or the broker knows one only.
+            Err(Error::Unsupported { .. }) => Ok(described),
+            Err(error) if error.code() == Some(ErrorCode::GroupIdNotFound) => Ok(described),
+            found => found,
+        }
+    }
+
+    /// A group whose coordinator assigns the partitions (KIP-848).
+    async fn describe_consumer_group(&self, group: &str) -> Result<DescribedGroup, Error> {
+        self.retrying(self.deadline(), async || {
+            let request = ConsumerGroupDescribeRequest { group_ids: vec![group].into(), ..Default::default() };
+            let reply = self.coordinator(group).await?.call(&request).await?;
+            let response: ConsumerGroupDescribeResponse<'_> = reply.decode()?;
+            let missing = Error::Nonsense { key: ApiKey::ConsumerGroupDescribe, what: "the group is missing" };
+            let found = response.groups.iter().next().ok_or(missing)?;
+            if found.error_code.is_error() {
+                return Err(Error::refused(format!("group {group}"), found.error_code, found.error_message));
+            }
+            let member = |member: wire::messages::consumer_group_describe::Member<'_>| {
+                let of = |topic: wire::messages::consumer_group_describe::TopicPartitions<'_>| -> Vec<_> {
+                    topic.partitions.iter().map(|partition| (topic.topic_name.to_owned(), partition)).collect()
+                };
+                DescribedMember {
+                    id: member.member_id.to_owned(),
+                    instance: member.instance_id.map(str::to_owned),
+                    client_id: member.client_id.to_owned(),
+                    host: member.client_host.to_owned(),
+                    partitions: member.assignment.topic_partitions.iter().flat_map(of).collect(),
+                }
+            };
+            Ok(DescribedGroup {
+                state: found.group_state.to_owned(),
+                protocol_type: PROTOCOL_TYPE.to_owned(),
+                protocol: found.assignor_name.to_owned(),
+                members: found.members.iter().map(member).collect(),
+            })
+        })
+        .await
+    }
+
+    async fn describe_classic_group(&self, group: &str) -> Result<DescribedGroup, Error> {
         self.retrying(self.deadline(), async || {
             let request = DescribeGroupsRequest { groups: vec![group].into(), ..Default::default() };
             let reply = self.coordinator(group).await?.call(&request).await?;
@@ -147,15 +207,16 @@ impl Client {
             if found.error_code.is_error() && !is_missing {
                 return Err(Error::refused(format!("group {group}"), found.error_code, found.error_message));
             }
+            let shares_partitions = found.protocol_type == PROTOCOL_TYPE;
             let member = |member: wire::messages::describe_groups::DescribedGroupMember<'_>| DescribedMember {
                 id: member.member_id.to_owned(),
                 instance: member.group_instance_id.map(str::to_owned),
                 client_id: member.client_id.to_owned(),
                 host: member.client_host.to_owned(),
-                assignment: member.member_assignment.to_vec(),
+                partitions: if shares_partitions { partitions(member.member_assignment) } else { Vec::new() },
             };
             Ok(DescribedGroup {
-                state: if is_missing { "Dead" } else { found.group_state }.to_owned(),
+                state: if is_missing { DEAD } else { found.group_state }.to_owned(),
                 protocol_type: found.protocol_type.to_owned(),
                 protocol: found.protocol_data.to_owned(),
                 members: found.members.iter().map(member).collect(),
