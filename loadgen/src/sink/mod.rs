@@ -14,6 +14,7 @@
 //! - What is kept is bounded over all partitions: the oldest batches go first.
 
 mod api;
+mod broker;
 mod fault;
 mod log;
 #[cfg(test)]
@@ -21,10 +22,12 @@ mod log_tests;
 mod pace;
 mod producers;
 mod rebuild;
+mod request;
 mod server;
 mod service;
 mod store;
 
+pub use broker::SinkOptions;
 pub use fault::{Fault, FaultKind};
 pub use pace::{Delays, Pace, Stall};
-pub use server::{Sink, SinkOptions, start};
+pub use server::{Sink, start};

@@ -17,10 +17,8 @@ use shard::sync::either;
 use shard::threads::{ShardThreads, SpawnOptions, spawn_shards};
 use shard::{Class, Listener, Shard, ShardOptions, UringOptions};
 
-use super::fault::Fault;
-use super::pace::Pace;
-use super::service::{Broker, SinkService};
-use crate::units::Bytes;
+use super::broker::{Broker, SinkOptions};
+use super::service::SinkService;
 
 /// Memory for what comes in; what is kept is copied out of it.
 const ARENA_BYTES: usize = 256 * MIB;
@@ -33,31 +31,6 @@ const REQUESTS_IN_FLIGHT_MAX: usize = 1024;
 
 /// The pause after a connection could not be accepted.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// What a sink is, and what it does wrong.
-#[derive(Clone, Debug)]
-pub struct SinkOptions {
-    /// `host:port`, which clients are told to connect to as well; port 0 takes a free one.
-    pub listen: String,
-    /// The most that all partitions together keep.
-    pub keep: Bytes,
-    /// Of topics that are created without a number.
-    pub partitions: usize,
-    pub pace: Pace,
-    pub faults: Vec<Fault>,
-}
-
-impl Default for SinkOptions {
-    fn default() -> Self {
-        Self {
-            listen: "127.0.0.1:0".into(),
-            keep: Bytes(256 << 20),
-            partitions: 1,
-            pace: Pace::default(),
-            faults: Vec::new(),
-        }
-    }
-}
 
 /// A sink that runs on a thread of its own. Dropping it stops it.
 pub struct Sink {

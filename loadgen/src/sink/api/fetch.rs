@@ -13,8 +13,9 @@ use shard::sync::Wait;
 use wire::messages::fetch::{FetchRequest, FetchResponse, FetchableTopicResponse, PartitionData};
 use wire::{Array, ErrorCode, Records};
 
+use super::super::broker::Broker;
 use super::super::log::Read;
-use super::super::service::{Asker, Broker, Refusal, Request};
+use super::super::request::{Asker, Refusal, Request};
 use super::super::store::TopicKey;
 
 /// The first version that names topics by their ids.

@@ -8,7 +8,8 @@ use wire::ErrorCode;
 use wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
 use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 
-use super::super::service::{Api, Asker, Broker, Refusal, Request};
+use super::super::broker::Broker;
+use super::super::request::{Api, Asker, Refusal, Request};
 use super::TABLE;
 
 fn range(api: &Api) -> ApiVersion {

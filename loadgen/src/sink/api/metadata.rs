@@ -11,7 +11,8 @@ use wire::messages::metadata::{
 };
 use wire::{Array, ErrorCode};
 
-use super::super::service::{BROKER, Broker, CLUSTER_ID, Refusal, Request};
+use super::super::broker::{BROKER, Broker, CLUSTER_ID};
+use super::super::request::{Refusal, Request};
 use super::super::store::{Store, Topic, TopicKey};
 
 /// The first version in which a topic may be looked up by its id.

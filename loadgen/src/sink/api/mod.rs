@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 use wire::ApiKey;
 
-use super::service::{Api, Handler};
+use super::request::{Api, Handler};
 
 const fn api(key: ApiKey, versions: RangeInclusive<i16>, handler: Handler) -> Api {
     Api { key, advertised_min: *versions.start(), versions, handler }

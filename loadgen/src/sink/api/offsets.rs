@@ -15,8 +15,9 @@ use wire::messages::list_offsets::{
     ListOffsetsTopicResponse,
 };
 
+use super::super::broker::Broker;
 use super::super::log::Log;
-use super::super::service::{Broker, Refusal, Request};
+use super::super::request::{Refusal, Request};
 use super::super::store::TopicKey;
 
 /// The first version that tells the epoch of the record found.

@@ -10,7 +10,8 @@ use wire::messages::produce::{
     TopicProduceResponse,
 };
 
-use super::super::service::{Broker, Refusal, Request};
+use super::super::broker::Broker;
+use super::super::request::{Refusal, Request};
 use super::super::store::{Store, TopicKey};
 
 /// The first version that names topics by their ids.

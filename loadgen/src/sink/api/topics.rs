@@ -10,7 +10,8 @@ use wire::messages::delete_topics::{
     DeletableTopicResult, DeleteTopicState, DeleteTopicsRequest, DeleteTopicsResponse,
 };
 
-use super::super::service::{BROKER, Broker, Refusal, Request};
+use super::super::broker::{BROKER, Broker};
+use super::super::request::{Refusal, Request};
 use super::super::store::TopicKey;
 
 /// The first version that names topics by id as well.
