@@ -12,12 +12,12 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::{PartitionIndex, Uuid};
-use record::{BatchBuilder, BatchOptions};
+use base::{PartitionIndex, Uuid, WallTime};
+use record::{BatchBuilder, BatchOptions, BuildError};
 use shard::Class;
 use shard::sync::{Event, either, oneshot};
 use storage::{AppendError, AppendOptions, Durable};
-use wire::ErrorCode;
+use wire::{ErrorCode, STRING_BYTES_MAX};
 
 use super::config::GroupConfig;
 use super::effects::{Effects, Record};
@@ -293,14 +293,10 @@ impl Coordinator {
 
     async fn append(&self, node: &Node, records: &[Record]) -> Result<Durable, AppendError> {
         let now = node.shard.wall();
-        let mut batch = BatchBuilder::new(BatchOptions::default());
-        for record in records {
-            let (key, value) = records::encode(record);
-            batch
-                .add(now, Some(&key), value.as_deref(), &[])
-                .expect("records of a request are far from a batch's limits");
-        }
-        let bytes = batch.finish().expect("there is a record");
+        let bytes = batch_of(records, now).map_err(|_| AppendError::TooLarge {
+            bytes: i32::MAX as usize,
+            bytes_limit: self.partition.log.config().max_message_bytes as usize,
+        })?;
         let options = AppendOptions { leader_epoch: self.partition.leader_epoch(), append_time: None, wall_now: now };
         loop {
             // Taken before the attempt, so that room made in between is not missed.
@@ -403,6 +399,15 @@ impl Coordinator {
     }
 }
 
+fn batch_of(records: &[Record], now: WallTime) -> Result<Vec<u8>, BuildError> {
+    let mut batch = BatchBuilder::new(BatchOptions::default());
+    for record in records {
+        let (key, value) = records::encode(record);
+        batch.add(now, Some(&key), value.as_deref(), &[])?;
+    }
+    batch.finish()
+}
+
 /// The topics of the view that a shard has.
 struct ViewTopics<'v> {
     view: &'v View,
@@ -440,10 +445,16 @@ fn member_id(node: &Node, request: &GroupRequest) -> String {
         }
         GroupRequest::Join(join) if join.member_id.is_empty() => {
             let name = join.instance_id.as_ref().unwrap_or(&join.client_id);
-            format!("{name}-{}", uuid_text(node.shard.random(), node.shard.random()))
+            named_id(name, &uuid_text(node.shard.random(), node.shard.random()))
         }
         _ => String::new(),
     }
+}
+
+/// The name and the UUID; as much of the name as leaves the id a string of the protocol, which its records and answers must be able to carry.
+fn named_id(name: &str, uuid: &str) -> String {
+    let room = STRING_BYTES_MAX - 1 - uuid.len();
+    format!("{}-{uuid}", &name[..name.floor_char_boundary(room)])
 }
 
 /// A random UUID (RFC 9562, version 4) in the form with hyphens.
@@ -473,6 +484,29 @@ impl GroupAnswer {
             Self::Done(ErrorCode::None) => Self::Done(code),
             Self::Joined(_) | Self::Synced(_) | Self::Left(_) | Self::ConsumerHeartbeat(_) => Self::Unavailable(code),
             told => told,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::STRING_BYTES_MAX;
+
+    use super::{named_id, uuid_text};
+
+    #[test]
+    fn an_id_is_a_string_of_the_protocol_whatever_its_member_calls_itself() {
+        let uuid = uuid_text(0x0123_4567_89ab_cdef, u64::MAX);
+        assert_eq!(uuid, "01234567-89ab-4def-bfff-ffffffffffff");
+        assert_eq!(named_id("reader", &uuid), format!("reader-{uuid}"));
+        assert_eq!(named_id("", &uuid), format!("-{uuid}"));
+        for name in ["a".repeat(STRING_BYTES_MAX), "ü".repeat(STRING_BYTES_MAX / 2)] {
+            let id = named_id(&name, &uuid);
+            assert!(
+                (STRING_BYTES_MAX - 1..=STRING_BYTES_MAX).contains(&id.len()) && id.ends_with(&uuid),
+                "{}",
+                id.len()
+            );
         }
     }
 }

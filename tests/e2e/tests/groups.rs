@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use base::{Offset, PartitionIndex};
-use client::{Client, NewTopic};
+use client::{Client, ClientOptions, NewTopic};
 use e2e::broker::Launch;
 use e2e::runner::{client, on_shard, within};
 use shard::{Class, Shard};
@@ -71,6 +71,22 @@ fn groups_outlive_kill_9_on_any_number_of_shards() {
         let client = client(&shard, &broker.kafka);
         find_coordinator(&client).await;
         audit(&shard, &client, &promises).await;
+        assert_eq!(shard.offload(move || broker.stop()).await.code(), Some(0), "SIGTERM is an ordinary end");
+    });
+}
+
+#[test]
+fn a_member_with_the_longest_name_that_there_is_joins() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let launch = Launch::new(dir.path().join("data")).config("group-initial-rebalance-delay-ms = 0\n");
+    on_shard(move |shard| async move {
+        let broker = launch.start();
+        let mut options = ClientOptions::new(vec![broker.kafka.clone()]);
+        options.connection.client_id = "n".repeat(wire::STRING_BYTES_MAX);
+        let client = Client::new(&shard, options);
+        find_coordinator(&client).await;
+        let id = join(&client).await;
+        assert_eq!(heartbeat(&shard, &client, &id).await, ErrorCode::None);
         assert_eq!(shard.offload(move || broker.stop()).await.code(), Some(0), "SIGTERM is an ordinary end");
     });
 }
