@@ -263,35 +263,26 @@ impl Client {
         };
         refused(response.error_code)?;
         let mut offsets = Vec::new();
+        let mut take = |topic: &str, partition, offset, leader_epoch, metadata: Option<&str>| {
+            let (topic, metadata) = (topic.to_owned(), metadata.unwrap_or_default().to_owned());
+            offsets.push(GroupOffset { topic, partition, offset, leader_epoch, metadata });
+        };
         for topic in &response.topics {
             for found in &topic.partitions {
                 refused(found.error_code)?;
-                offsets.push(GroupOffset {
-                    topic: topic.name.to_owned(),
-                    partition: found.partition_index,
-                    offset: found.committed_offset,
-                    leader_epoch: found.committed_leader_epoch,
-                    metadata: found.metadata.unwrap_or_default().to_owned(),
-                });
+                let epoch = found.committed_leader_epoch;
+                take(topic.name, found.partition_index, found.committed_offset, epoch, found.metadata);
             }
         }
         for told in &response.groups {
             refused(told.error_code)?;
             for topic in &told.topics {
-                let name = if version >= TOPIC_ID_VERSION {
-                    self.name_of(topic.topic_id).await?
-                } else {
-                    topic.name.to_owned()
-                };
+                let by_id = version >= TOPIC_ID_VERSION;
+                let name = if by_id { self.name_of(topic.topic_id).await? } else { topic.name.to_owned() };
                 for found in &topic.partitions {
                     refused(found.error_code)?;
-                    offsets.push(GroupOffset {
-                        topic: name.clone(),
-                        partition: found.partition_index,
-                        offset: found.committed_offset,
-                        leader_epoch: found.committed_leader_epoch,
-                        metadata: found.metadata.unwrap_or_default().to_owned(),
-                    });
+                    let epoch = found.committed_leader_epoch;
+                    take(&name, found.partition_index, found.committed_offset, epoch, found.metadata);
                 }
             }
         }

@@ -11,6 +11,7 @@ use wire::messages::delete_records::{
 };
 
 use super::context::{Context, Refusal};
+use super::planned;
 use crate::message::RecordsDeletion;
 use crate::router;
 
@@ -19,13 +20,9 @@ const HIGH_WATERMARK: Offset = Offset(-1);
 
 /// Answers every partition of the request, in order, once its records are gone durably.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
-    let (deletions, mut outcomes) = plan(&context)?;
-    let mut done = router::delete_records(&context.node, deletions).await.into_iter();
-    for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_none()) {
-        *outcome = done.next();
-    }
+    let (deletions, known) = plan(&context)?;
+    let mut outcomes = planned::outcomes(known, router::delete_records(&context.node, deletions).await);
     let request: DeleteRecordsRequest<'_> = context.decode()?;
-    let mut outcomes = outcomes.into_iter().flatten();
     let topics = (&request.topics)
         .into_iter()
         .map(|topic| DeleteRecordsTopicResult {

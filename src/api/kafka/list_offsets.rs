@@ -13,6 +13,7 @@ use wire::messages::list_offsets::{
 };
 
 use super::context::{Context, Refusal};
+use super::planned;
 use crate::message::{ListOffset, ListedOffset, OffsetSpec};
 use crate::router;
 
@@ -21,13 +22,9 @@ const LEADER_EPOCH_VERSION: i16 = 4;
 
 /// Answers every partition of the request, in order.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
-    let (queries, mut listed) = plan(&context)?;
-    let mut answers = router::list_offsets(&context.node, queries).await.into_iter();
-    for slot in listed.iter_mut().filter(|slot| slot.is_none()) {
-        *slot = answers.next();
-    }
+    let (queries, known) = plan(&context)?;
+    let mut listed = planned::outcomes(known, router::list_offsets(&context.node, queries).await);
     let request: ListOffsetsRequest<'_> = context.decode()?;
-    let mut listed = listed.into_iter().flatten();
     let mut seen = HashSet::new();
     let topics = (&request.topics)
         .into_iter()

@@ -33,6 +33,7 @@ mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
+mod planned;
 mod produce;
 mod produce_legacy;
 mod reassignments;

@@ -9,6 +9,7 @@ use wire::messages::offset_commit::{
 };
 
 use super::context::{Context, Refusal};
+use super::planned;
 use crate::cluster::Topic;
 use crate::coordinator::message::{Commit, GroupAnswer, GroupRequest, OffsetToCommit, Speaker};
 use crate::router;
@@ -20,7 +21,7 @@ const TOPIC_ID_VERSION: i16 = 10;
 
 /// Answers every partition, in order, once the offsets are committed.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
-    let (commit, mut outcomes) = plan(&context)?;
+    let (commit, known) = plan(&context)?;
     let count = commit.offsets.len();
     let committed = if count == 0 {
         Vec::new()
@@ -31,12 +32,8 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
             other => unreachable!("Commit is answered by Committed, not {other:?}"),
         }
     };
-    let mut committed = committed.into_iter();
-    for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_none()) {
-        *outcome = committed.next();
-    }
+    let mut outcomes = planned::outcomes(known, committed);
     let request: OffsetCommitRequest<'_> = context.decode()?;
-    let mut outcomes = outcomes.into_iter().flatten();
     let topics = (&request.topics)
         .into_iter()
         .map(|topic| OffsetCommitResponseTopic {

@@ -9,12 +9,13 @@ use wire::messages::offset_delete::{
 use wire::{Array, ErrorCode};
 
 use super::context::{Context, Refusal};
+use super::planned;
 use crate::coordinator::message::{GroupAnswer, GroupRequest, TopicPartition};
 use crate::router;
 
 /// Answers every partition, in order.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
-    let (group, partitions, mut outcomes) = plan(&context)?;
+    let (group, partitions, known) = plan(&context)?;
     let (error_code, deleted) =
         match router::ask_group(&context.node, GroupRequest::DeleteOffsets { group, partitions }).await {
             GroupAnswer::OffsetsDeleted(error, outcomes) => (error, outcomes),
@@ -24,12 +25,8 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
     if error_code != ErrorCode::None {
         return context.answer(&OffsetDeleteResponse { error_code, throttle_time_ms: 0, topics: Array::empty() });
     }
-    let mut deleted = deleted.into_iter();
-    for outcome in outcomes.iter_mut().filter(|outcome| outcome.is_none()) {
-        *outcome = deleted.next();
-    }
+    let mut outcomes = planned::outcomes(known, deleted);
     let request: OffsetDeleteRequest<'_> = context.decode()?;
-    let mut outcomes = outcomes.into_iter().flatten();
     let topics = (&request.topics)
         .into_iter()
         .map(|topic| OffsetDeleteResponseTopic {

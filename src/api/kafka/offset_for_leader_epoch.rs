@@ -10,18 +10,15 @@ use wire::messages::offset_for_leader_epoch::{
 };
 
 use super::context::{Context, Refusal};
+use super::planned;
 use crate::message::{EpochEndFound, EpochEndQuery};
 use crate::router;
 
 /// Answers every partition of the request, in order.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
-    let (queries, mut found) = plan(&context)?;
-    let mut answers = router::epoch_ends(&context.node, queries).await.into_iter();
-    for slot in found.iter_mut().filter(|slot| slot.is_none()) {
-        *slot = answers.next();
-    }
+    let (queries, known) = plan(&context)?;
+    let mut found = planned::outcomes(known, router::epoch_ends(&context.node, queries).await);
     let request: OffsetForLeaderEpochRequest<'_> = context.decode()?;
-    let mut found = found.into_iter().flatten();
     let topics = (&request.topics)
         .into_iter()
         .map(|topic| OffsetForLeaderTopicResult {
