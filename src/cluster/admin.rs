@@ -1,7 +1,7 @@
 //! What any shard may ask of the controller, and its answers.
 
 use base::{BrokerId, PartitionIndex, Uuid};
-use replication::metadata::PartitionsSpec;
+use replication::metadata::{PartitionsSpec, ResourceKind};
 use wire::ErrorCode;
 
 /// A change that the controller is asked for.
@@ -16,8 +16,8 @@ pub enum AdminRequest {
         topics: Vec<PartitionsSpec>,
         validate_only: bool,
     },
-    AlterTopics {
-        topics: Vec<TopicChange>,
+    AlterSettings {
+        changes: Vec<ResourceChange>,
         validate_only: bool,
     },
     /// A block of producer ids for one shard.
@@ -30,7 +30,7 @@ pub enum AdminReply {
     CreateTopics(Vec<Result<CreatedTopic, AdminError>>),
     DeleteTopics(Vec<Result<DeletedTopic, AdminError>>),
     CreatePartitions(Vec<Result<(), AdminError>>),
-    AlterTopics(Vec<Result<(), AdminError>>),
+    AlterSettings(Vec<Result<(), AdminError>>),
     ProducerIds(Result<std::ops::Range<i64>, AdminError>),
 }
 
@@ -47,7 +47,9 @@ impl AdminReply {
             AdminRequest::CreatePartitions { topics, .. } => {
                 Self::CreatePartitions(topics.iter().map(|_| stopped()).collect())
             }
-            AdminRequest::AlterTopics { topics, .. } => Self::AlterTopics(topics.iter().map(|_| stopped()).collect()),
+            AdminRequest::AlterSettings { changes, .. } => {
+                Self::AlterSettings(changes.iter().map(|_| stopped()).collect())
+            }
             AdminRequest::AllocateProducerIds => Self::ProducerIds(stopped()),
         }
     }
@@ -65,14 +67,16 @@ pub struct NewTopic {
     pub settings: Vec<(String, Option<String>)>,
 }
 
-/// Changes of one topic's settings.
+/// Changes of one resource's settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TopicChange {
-    pub topic: String,
+pub struct ResourceChange {
+    /// A topic or a group.
+    pub kind: ResourceKind,
+    pub name: String,
     pub settings: SettingsChange,
 }
 
-/// How the settings of a topic change.
+/// How the settings of a resource change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SettingsChange {
     /// These are its own from now on, and no others (AlterConfigs).
@@ -126,7 +130,7 @@ pub struct AdminError {
 impl AdminError {
     #[must_use]
     pub fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
-        Self { code, reason: reason.into() }
+        Self { code, reason: wire::cut_to_string(reason) }
     }
 
     /// The error code and message of an outcome, as most answers have them.

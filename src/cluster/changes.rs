@@ -1,7 +1,7 @@
-//! What changes a topic that exists: more partitions, other settings.
+//! What changes a topic that exists: more partitions, other settings; and the settings of groups.
 //!
-//! Both follow the controller's one path: plan against the image, commit, tell the shards, publish, answer. A change of settings reaches
-//! every log of the topic before it is answered.
+//! All follow the controller's one path: plan against the image, commit, tell the shards, publish, answer. A change of a topic's settings reaches
+//! every log of it before it is answered, one of a group's every coordinator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,13 @@ use replication::metadata::{
 use wire::ErrorCode;
 
 use super::controller::{Controller, not_committed};
-use super::{AdminError, SettingOperation, SettingsChange, TopicChange, errors};
-use crate::config::{InvalidSetting, Setting, ValueType};
+use super::{AdminError, ResourceChange, SettingOperation, SettingsChange, errors};
+use crate::config::{GroupSettings, InvalidSetting, Setting, ValueType};
+
+/// Groups that may have settings of their own.
+const GROUPS_MAX: usize = 10_000;
+/// The longest name of such a group.
+const GROUP_NAME_BYTES_MAX: usize = 1024;
 
 impl Controller {
     pub(super) async fn create_partitions(
@@ -38,17 +43,18 @@ impl Controller {
         results
     }
 
-    pub(super) async fn alter_topics(
+    pub(super) async fn alter_settings(
         &mut self,
-        topics: Vec<TopicChange>,
+        changes: Vec<ResourceChange>,
         validate_only: bool,
     ) -> Vec<Result<(), AdminError>> {
-        let mut results = Vec::with_capacity(topics.len());
-        for change in topics {
+        let mut results = Vec::with_capacity(changes.len());
+        for change in changes {
             results.push(match self.plan_settings(self.metadata.image(), &change) {
-                Ok(records) if !validate_only && !records.is_empty() => {
-                    self.commit_change(&change.topic, records).await
-                }
+                Ok(records) if !validate_only && !records.is_empty() => match change.kind {
+                    ResourceKind::Group => self.commit_group(records).await,
+                    _ => self.commit_change(&change.name, records).await,
+                },
                 Ok(_) => Ok(()),
                 Err(error) => Err(error),
             });
@@ -56,33 +62,58 @@ impl Controller {
         results
     }
 
-    fn plan_settings(&self, image: &Image, change: &TopicChange) -> Result<Vec<MetadataRecord>, AdminError> {
-        let name = change.topic.as_str();
+    fn plan_settings(&self, image: &Image, change: &ResourceChange) -> Result<Vec<MetadataRecord>, AdminError> {
+        let ResourceChange { kind, name, settings } = change;
         if name.is_empty() {
-            return Err(AdminError::new(ErrorCode::InvalidRequest, "Default topic resources are not allowed."));
+            let what = if *kind == ResourceKind::Group { "group" } else { "topic" };
+            let reason = format!("Default {what} resources are not allowed.");
+            return Err(AdminError::new(ErrorCode::InvalidRequest, reason));
         }
-        check_topic_name(name).map_err(|error| AdminError::new(ErrorCode::InvalidTopicException, error.to_string()))?;
-        if image.topic(name).is_none() {
-            let reason = format!("The topic '{name}' does not exist.");
-            return Err(AdminError::new(ErrorCode::UnknownTopicOrPartition, reason));
+        let before: BTreeMap<&str, &str> = image.configs(*kind, name).collect();
+        let after = changed(&before, settings, *kind)?;
+        let given: BTreeMap<&str, &str> = after.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        match kind {
+            ResourceKind::Group => self.check_group(image, name, &given)?,
+            _ => {
+                check_topic_is_there(image, name)?;
+                self.check_settings(&given)?;
+            }
         }
-        let before: BTreeMap<&str, &str> = image.configs(ResourceKind::Topic, name).collect();
-        let after = changed(&before, &change.settings)?;
-        self.check_settings(&after.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect())?;
         let keys: BTreeSet<&str> = before.keys().copied().chain(after.keys().map(String::as_str)).collect();
         let records = keys
             .into_iter()
             .filter(|key| before.get(key).copied() != after.get(*key).map(String::as_str))
             .map(|key| {
                 MetadataRecord::Config(ConfigRecord {
-                    resource: ResourceKind::Topic,
-                    resource_name: name.to_owned(),
+                    resource: *kind,
+                    resource_name: name.clone(),
                     key: key.to_owned(),
                     value: after.get(key).cloned(),
                 })
             })
             .collect();
         Ok(records)
+    }
+
+    /// Whether a group may have these settings of its own.
+    fn check_group(&self, image: &Image, name: &str, given: &BTreeMap<&str, &str>) -> Result<(), AdminError> {
+        // Every copy of the metadata keeps them, and a group need not be there to have some.
+        let is_new = image.configs(ResourceKind::Group, name).next().is_none() && !given.is_empty();
+        if is_new && (name.len() > GROUP_NAME_BYTES_MAX || image.configured(ResourceKind::Group).count() >= GROUPS_MAX)
+        {
+            let reason = format!(
+                "Settings are kept of at most {GROUPS_MAX} groups, with names of at most {GROUP_NAME_BYTES_MAX} bytes."
+            );
+            return Err(AdminError::new(ErrorCode::PolicyViolation, reason));
+        }
+        let checked = GroupSettings::check(given.iter().map(|(key, value)| (*key, *value)), &self.node.config);
+        checked.map(drop).map_err(invalid_setting)
+    }
+
+    async fn commit_group(&mut self, records: Vec<MetadataRecord>) -> Result<(), AdminError> {
+        self.metadata.propose(&records).await.map_err(|error| not_committed(&error))?;
+        self.view.set_groups(self.metadata.image(), &self.node.config);
+        self.publish().await.map_err(|reason| AdminError::new(ErrorCode::KafkaStorageError, reason))
     }
 
     /// Commits the records of one topic's change, and has every log of it opened, or told its new settings.
@@ -97,8 +128,21 @@ impl Controller {
     }
 }
 
-/// A topic's own settings after a change.
-fn changed(before: &BTreeMap<&str, &str>, change: &SettingsChange) -> Result<BTreeMap<String, String>, AdminError> {
+fn check_topic_is_there(image: &Image, name: &str) -> Result<(), AdminError> {
+    check_topic_name(name).map_err(|error| AdminError::new(ErrorCode::InvalidTopicException, error.to_string()))?;
+    if image.topic(name).is_none() {
+        let reason = format!("The topic '{name}' does not exist.");
+        return Err(AdminError::new(ErrorCode::UnknownTopicOrPartition, reason));
+    }
+    Ok(())
+}
+
+/// A resource's own settings after a change.
+fn changed(
+    before: &BTreeMap<&str, &str>,
+    change: &SettingsChange,
+    kind: ResourceKind,
+) -> Result<BTreeMap<String, String>, AdminError> {
     let invalid = |reason| Err(AdminError::new(ErrorCode::InvalidRequest, reason));
     let owned = |(name, value): (&&str, &&str)| ((*name).to_owned(), (*value).to_owned());
     let (mut after, operations): (BTreeMap<String, String>, Vec<(String, SettingOperation)>) = match change {
@@ -117,11 +161,14 @@ fn changed(before: &BTreeMap<&str, &str>, change: &SettingsChange) -> Result<BTr
             SettingOperation::Set(None) => return invalid(format!("Null value not supported for : {name}")),
             SettingOperation::Set(Some(value)) => drop(after.insert(name, value)),
             SettingOperation::Delete => {
-                Setting::named(&name).map_err(unknown)?;
+                // As Kafka: nothing is wrong with a group that does not have it.
+                if kind == ResourceKind::Topic {
+                    Setting::named(&name).map_err(invalid_setting)?;
+                }
                 after.remove(&name);
             }
             SettingOperation::Append(values) => {
-                let mut list = list_of(&after, &name, "APPEND")?;
+                let mut list = list_of(&after, &name, "APPEND", kind)?;
                 for value in items(&values) {
                     if !list.contains(&value) {
                         list.push(value);
@@ -130,7 +177,7 @@ fn changed(before: &BTreeMap<&str, &str>, change: &SettingsChange) -> Result<BTr
                 after.insert(name, list.join(","));
             }
             SettingOperation::Subtract(values) => {
-                let mut list = list_of(&after, &name, "SUBTRACT")?;
+                let mut list = list_of(&after, &name, "SUBTRACT", kind)?;
                 list.retain(|value| !items(&values).contains(value));
                 after.insert(name, list.join(","));
             }
@@ -139,16 +186,28 @@ fn changed(before: &BTreeMap<&str, &str>, change: &SettingsChange) -> Result<BTr
     Ok(after)
 }
 
-fn unknown(error: InvalidSetting) -> AdminError {
+fn invalid_setting(error: InvalidSetting) -> AdminError {
     AdminError::new(ErrorCode::InvalidConfig, error.to_string())
 }
 
 /// The values of a list as it is now, its default where the topic has none of its own.
-fn list_of(own: &BTreeMap<String, String>, name: &str, operation: &str) -> Result<Vec<String>, AdminError> {
-    let setting = Setting::named(name).map_err(unknown)?;
-    if setting.value_type() != ValueType::List {
+fn list_of(
+    own: &BTreeMap<String, String>,
+    name: &str,
+    operation: &str,
+    kind: ResourceKind,
+) -> Result<Vec<String>, AdminError> {
+    let no_list = || {
         let reason = format!("Can't {operation} to key {name} because its type is not LIST.");
-        return Err(AdminError::new(ErrorCode::InvalidConfig, reason));
+        AdminError::new(ErrorCode::InvalidConfig, reason)
+    };
+    // No setting of a group is one.
+    if kind == ResourceKind::Group {
+        return Err(no_list());
+    }
+    let setting = Setting::named(name).map_err(invalid_setting)?;
+    if setting.value_type() != ValueType::List {
+        return Err(no_list());
     }
     let value = own.get(name).cloned().or_else(|| setting.default_value());
     Ok(items(&value.unwrap_or_default()))
@@ -163,7 +222,8 @@ mod tests {
     use super::*;
 
     fn check(before: &[(&str, &str)], change: &SettingsChange) -> Result<String, ErrorCode> {
-        let after = changed(&before.iter().copied().collect(), change).map_err(|error| error.code)?;
+        let after =
+            changed(&before.iter().copied().collect(), change, ResourceKind::Topic).map_err(|error| error.code)?;
         Ok(after.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "))
     }
 

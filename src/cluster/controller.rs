@@ -103,6 +103,7 @@ impl Controller {
         for topic in topics {
             controller.view.insert(topic);
         }
+        controller.view.set_groups(controller.metadata.image(), &controller.node.config);
         controller.publish().await?;
         Ok(controller)
     }
@@ -119,8 +120,8 @@ impl Controller {
                 AdminRequest::CreatePartitions { topics, validate_only } => {
                     AdminReply::CreatePartitions(self.create_partitions(topics, validate_only).await)
                 }
-                AdminRequest::AlterTopics { topics, validate_only } => {
-                    AdminReply::AlterTopics(self.alter_topics(topics, validate_only).await)
+                AdminRequest::AlterSettings { changes, validate_only } => {
+                    AdminReply::AlterSettings(self.alter_settings(changes, validate_only).await)
                 }
                 AdminRequest::AllocateProducerIds => AdminReply::ProducerIds(self.allocate_producer_ids().await),
             };
@@ -394,7 +395,7 @@ impl Controller {
     }
 
     /// Gives every shard the view; returns when all have it.
-    async fn publish(&self) -> Result<(), String> {
+    pub(super) async fn publish(&self) -> Result<(), String> {
         let view = Arc::new(self.view.clone());
         let publish = |_| Message::Publish(view.clone());
         self.shards.tell_others(&self.node, publish).await?;

@@ -13,8 +13,8 @@ mod producer_ids;
 mod view;
 
 pub use admin::{
-    AdminError, AdminReply, AdminRequest, CreatedTopic, DeletedTopic, NewTopic, SettingOperation, SettingsChange,
-    TopicChange, TopicName,
+    AdminError, AdminReply, AdminRequest, CreatedTopic, DeletedTopic, NewTopic, ResourceChange, SettingOperation,
+    SettingsChange, TopicName,
 };
 pub use controller::{Controller, ControllerQueue, submit};
 pub use local::LocalShards;

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::{BrokerId, IdMap, LeaderEpoch, PartitionIndex, ShardId, Uuid};
+use replication::metadata::{Image, ResourceKind};
 use storage::LogId;
 
-use crate::config::TopicConfig;
+use crate::config::{GroupSettings, NodeConfig, OwnSettings, OwnSettingsOfGroups, TopicConfig};
 
 /// How clients reach a broker.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,6 +74,8 @@ pub struct View {
     topics: BTreeMap<String, Arc<Topic>>,
     /// Topics draw their ids here.
     by_id: IdMap<Uuid, Arc<Topic>>,
+    /// The settings that single groups have of their own.
+    groups: Arc<OwnSettingsOfGroups>,
     /// Of all topics.
     partition_count: usize,
     /// Topics that were here since the start and are gone.
@@ -90,6 +93,7 @@ impl View {
             controller,
             topics: BTreeMap::new(),
             by_id: IdMap::default(),
+            groups: Arc::default(),
             partition_count: 0,
             gone_count: 0,
         }
@@ -108,6 +112,23 @@ impl View {
     #[must_use]
     pub fn topic_by_id(&self, id: Uuid) -> Option<&Topic> {
         self.by_id.get(&id).map(Arc::as_ref)
+    }
+
+    /// The settings that single groups have of their own.
+    #[must_use]
+    pub fn groups(&self) -> &Arc<OwnSettingsOfGroups> {
+        &self.groups
+    }
+
+    /// Takes the groups' settings from an image.
+    pub fn set_groups(&mut self, image: &Image, node: &NodeConfig) {
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let own = |group: &str| {
+            let given = image.configs(ResourceKind::Group, group).map(owned).collect();
+            let settings = GroupSettings::kept(&given, node);
+            (group.to_owned(), OwnSettings { given, settings })
+        };
+        self.groups = Arc::new(image.configured(ResourceKind::Group).map(own).collect());
     }
 
     /// How many topics have gone since the start: another number when one has.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::group::GROUP_SETTINGS;
 use super::keys::Key;
 use super::node::NodeConfig;
 use super::topic::{SETTINGS, TopicConfig, ValueType};
@@ -17,6 +18,7 @@ pub enum ConfigSource {
     /// The broker's file or command line.
     Broker = 4,
     Default = 5,
+    Group = 8,
 }
 
 /// A place that gives a setting a value.
@@ -70,6 +72,27 @@ pub fn describe_topic(config: &TopicConfig, own: &BTreeMap<String, String>) -> V
         .collect()
 }
 
+/// Every setting of a group, in name order: its own, or what all groups have.
+#[must_use]
+pub fn describe_group(node: &NodeConfig, own: &BTreeMap<String, String>) -> Vec<DescribedSetting> {
+    let built_in = NodeConfig::default();
+    let of_setting = |setting: &super::group::GroupSetting| {
+        let (of_node, default) = (setting.of_node(node).to_string(), setting.of_node(&built_in).to_string());
+        let mut synonyms =
+            vec![Synonym { name: setting.broker_name, value: default.clone(), source: ConfigSource::Default }];
+        if of_node != default {
+            synonyms.insert(0, Synonym { name: setting.broker_name, value: of_node, source: ConfigSource::Broker });
+        }
+        if let Some(value) = own.get(setting.name).cloned() {
+            synonyms.insert(0, Synonym { name: setting.name, value, source: ConfigSource::Group });
+        }
+        let (value, source) = (synonyms[0].value.clone(), synonyms[0].source);
+        let (name, value_type, doc) = (setting.name, ValueType::Int, setting.doc);
+        DescribedSetting { name, value, source, read_only: false, synonyms, value_type, doc }
+    };
+    GROUP_SETTINGS.iter().map(of_setting).collect()
+}
+
 /// What a setting of a broker shows.
 enum Shown {
     /// The value of one of the node's keys, with what the key means.
@@ -89,6 +112,12 @@ const BROKER: &[(&str, ValueType, Shown)] = &[
     ("default.replication.factor", ValueType::Int, Shown::Always("1", "Replicas of a topic created without a count.")),
     ("delete.topic.enable", ValueType::Boolean, Shown::Always("true", "Whether topics can be deleted.")),
     ("fetch.max.bytes", ValueType::Int, Shown::Key("fetch-max-bytes")),
+    ("group.consumer.heartbeat.interval.ms", ValueType::Int, Shown::Key("group-consumer-heartbeat-interval-ms")),
+    ("group.consumer.session.timeout.ms", ValueType::Int, Shown::Key("group-consumer-session-timeout-ms")),
+    ("group.initial.rebalance.delay.ms", ValueType::Int, Shown::Key("group-initial-rebalance-delay-ms")),
+    ("group.max.session.timeout.ms", ValueType::Int, Shown::Key("group-session-timeout-max-ms")),
+    ("group.max.size", ValueType::Int, Shown::Key("group-members-max")),
+    ("group.min.session.timeout.ms", ValueType::Int, Shown::Key("group-session-timeout-min-ms")),
     ("listeners", ValueType::String, Shown::Listener("listen")),
     ("log.dir", ValueType::String, Shown::Key("data-dir")),
     ("log.dirs", ValueType::String, Shown::Key("data-dir")),
@@ -108,6 +137,9 @@ const BROKER: &[(&str, ValueType, Shown)] = &[
     ("max.incremental.fetch.session.cache.slots", ValueType::Int, Shown::Key("fetch-sessions-max")),
     ("node.id", ValueType::Int, Shown::Key("broker-id")),
     ("num.partitions", ValueType::Int, Shown::Key("num-partitions")),
+    ("offset.metadata.max.bytes", ValueType::Int, Shown::Key("offset-metadata-max-bytes")),
+    ("offsets.retention.minutes", ValueType::Int, Shown::Key("offsets-retention-minutes")),
+    ("offsets.topic.num.partitions", ValueType::Int, Shown::Key("offsets-partitions")),
     ("producer.id.expiration.ms", ValueType::Int, Shown::Key("producer-id-expiration-ms")),
     ("socket.request.max.bytes", ValueType::Int, Shown::Key("max-request-bytes")),
     ("tidemill.background.bytes.in.flight", ValueType::Long, Shown::Key("background-bytes-in-flight")),

@@ -74,7 +74,7 @@ pub struct NodeConfig {
     /// `group.max.size` and `group.consumer.max.size`
     pub group_members_max: u32,
     /// `group.consumer.session.timeout.ms`
-    pub group_consumer_session_timeout_ms: u32,
+    pub group_consumer_session_timeout_ms: i32,
     /// `group.consumer.heartbeat.interval.ms`
     pub group_consumer_heartbeat_interval_ms: i32,
     /// `offset.metadata.max.bytes`

@@ -32,6 +32,20 @@ pub enum Record {
     },
 }
 
+impl Record {
+    /// The group that it is about.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        match self {
+            Self::Group { group, .. }
+            | Self::GroupRemoved { group }
+            | Self::Offset { group, .. }
+            | Self::OffsetRemoved { group, .. }
+            | Self::Consumer { group, .. } => group,
+        }
+    }
+}
+
 /// A classic group as its log keeps it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupSnapshot {

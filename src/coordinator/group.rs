@@ -157,7 +157,8 @@ impl Group {
         }
         let records_before = step.effects.records.len();
         let consumer = ConsumerGroup::upgraded(name, classic.generation(), &classic.members(), step)?;
-        classic.disband(step.effects);
+        // Whoever waits is to join again.
+        classic.disband(ErrorCode::RebalanceInProgress, step.effects);
         // What the log has of the group as it was goes first.
         let records = step.effects.records.split_off(records_before);
         self.leave_log(name, step.effects);

@@ -231,6 +231,7 @@ impl Coordinator {
             let mut table = self.table.borrow_mut();
             // Where the term has ended the sender is dropped, and who asks is told.
             let Some(table) = table.as_mut() else { return };
+            table.set_own_settings(view.groups());
             table.set_full(node.coordinators.bytes.get() > node.config.heap_of_shard(node.mesh.shards()).group_bytes);
             table.handle(request, ticket, id, &topics, moment(node))
         };
@@ -252,13 +253,17 @@ impl Coordinator {
                 }
                 Err(error) => {
                     tracing::warn!(partition = %self.partition.log.id().partition, %error, "group records are not kept");
-                    if is_membership {
+                    if is_membership && !matches!(error, AppendError::TooLarge { .. }) {
                         self.end_term();
                         return;
                     }
                     let code = refusal(&error);
                     let refused = answers.into_iter().map(|(ticket, answer)| (ticket, answer.refused(code)));
                     self.send_out(None, refused.collect());
+                    // It would be too large again and again, which is no reason for other groups to begin anew.
+                    if is_membership && let Some(record) = records.first() {
+                        self.revert(node, record.group()).await;
+                    }
                     return;
                 }
             }
@@ -345,14 +350,48 @@ impl Coordinator {
         }
     }
 
+    /// Has one group be what the log has of it.
+    async fn revert(&self, node: &Node, group: &str) {
+        let read = self.read(node, |record| record.group() == group).await;
+        let (view, number) = (node.view(), node.view_number());
+        let topics = ViewTopics { view: &view, number };
+        let reverted = match (self.table.borrow_mut().as_mut(), read) {
+            (Some(table), Some(read)) => {
+                Some(table.revert(group, read, ErrorCode::UnknownServerError, &topics, moment(node)))
+            }
+            // Stopped meanwhile, or the log can't be read.
+            _ => None,
+        };
+        match reverted {
+            Some(Effects { answers, .. }) => {
+                self.weigh(node);
+                self.send_out(None, answers);
+            }
+            None => self.end_term(),
+        }
+    }
+
     /// Reads the log. False where that can't be done now.
     async fn load(&self, node: &Node) -> bool {
+        let read = self.read(node, |_| true).await;
+        match read {
+            Some(table) if !self.stopped.get() => {
+                self.begin_term(node, table);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What the wanted records of the log come to. None where it can't be read now.
+    async fn read(&self, node: &Node, is_wanted: impl Fn(&Record) -> bool) -> Option<GroupTable> {
         let mut table = GroupTable::new(GroupConfig::of(&node.config));
         let now = moment(node);
         let log = &self.partition.log;
         let read = log_replay::records(log, log.end_offset(), |entry| {
             match records::decode(entry.key.unwrap_or_default(), entry.value) {
-                Ok(Some(record)) => table.replay(record, now),
+                Ok(Some(record)) if is_wanted(&record) => table.replay(record, now),
+                Ok(Some(_)) => {}
                 // Of a later version, or of a kind that is not kept here.
                 Ok(None) => {}
                 Err(error) => tracing::warn!(offset = entry.offset.0, %error, "a group record can't be read"),
@@ -361,17 +400,14 @@ impl Coordinator {
         });
         if let Err(error) = read.await {
             tracing::warn!(partition = %log.id().partition, %error, "the groups of a partition can't be read");
-            return false;
+            return None;
         }
-        if self.stopped.get() {
-            return false;
-        }
-        self.begin_term(node, table);
-        true
+        Some(table)
     }
 
     fn begin_term(&self, node: &Node, mut table: GroupTable) {
         let (view, number) = (node.view(), node.view_number());
+        table.set_own_settings(view.groups());
         table.resume(&ViewTopics { view: &view, number }, moment(node));
         *self.table.borrow_mut() = Some(table);
         self.weigh(node);

@@ -1,6 +1,7 @@
 //! All groups of one partition of `__consumer_offsets`. Pure: the host appends the records, waits for them and gives the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::{Instant, Uuid, WallTime};
 use storage::LogId;
@@ -20,6 +21,7 @@ use super::message::{
 };
 use super::offsets::Offsets;
 use super::topics::Topics;
+use crate::config::OwnSettingsOfGroups;
 
 /// Now, on both clocks.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +62,11 @@ impl GroupTable {
     /// Whether more is taken in.
     pub fn set_full(&mut self, is_full: bool) {
         self.is_full = is_full;
+    }
+
+    /// Takes the settings that single groups have of their own.
+    pub fn set_own_settings(&mut self, own: &Arc<OwnSettingsOfGroups>) {
+        self.config.consumer.own = own.clone();
     }
 
     /// Takes up a request; `id` is a member's that has none yet.
@@ -413,7 +420,7 @@ impl GroupTable {
         if self.groups.get(name).is_some_and(Group::is_void)
             && let Some(removed) = self.groups.remove(name)
         {
-            self.bytes -= GROUP_BYTES + 2 * name.len() + removed.members_bytes;
+            self.bytes -= bytes_of(name, &removed);
         }
     }
 
@@ -511,17 +518,51 @@ impl GroupTable {
     pub fn resume(&mut self, topics: &dyn Topics, now: Moment) {
         let names: Vec<_> = self.groups.keys().cloned().collect();
         for name in names {
-            let mut effects = Effects::default();
-            match &mut self.groups.get_mut(&name).expect("one of them").members {
-                Members::Classic(classic) => classic.resume(now, &mut effects),
-                Members::Consumer(consumer) => {
-                    let effects = &mut effects;
-                    consumer.resume(&mut Step { topics, config: &self.config, now, effects });
-                }
-            }
-            self.settle(&name, &mut effects);
+            self.resume_group(&name, topics, now, &mut Effects::default());
         }
     }
+
+    fn resume_group(&mut self, name: &str, topics: &dyn Topics, now: Moment, effects: &mut Effects) {
+        match self.groups.get_mut(name).map(|group| &mut group.members) {
+            Some(Members::Classic(classic)) => classic.resume(now, effects),
+            Some(Members::Consumer(consumer)) => {
+                consumer.resume(&mut Step { topics, config: &self.config, now, effects });
+            }
+            None => {}
+        }
+        self.settle(name, effects);
+    }
+
+    /// A step of this group's members was refused by the log: the group is again what the log has of it, as `read` is, and its members that
+    /// wait are told `error`. Deadlines of the members as they were are passed over when they come.
+    #[must_use]
+    pub fn revert(
+        &mut self,
+        name: &str,
+        mut read: Self,
+        error: ErrorCode,
+        topics: &dyn Topics,
+        now: Moment,
+    ) -> Effects {
+        let mut effects = Effects::default();
+        if let Some(mut refused) = self.groups.remove(name) {
+            self.bytes -= bytes_of(name, &refused);
+            if let Members::Classic(classic) = &mut refused.members {
+                classic.disband(error, &mut effects);
+            }
+        }
+        if let Some(group) = read.groups.remove(name) {
+            self.bytes += bytes_of(name, &group);
+            self.groups.insert(name.to_owned(), group);
+            self.resume_group(name, topics, now, &mut effects);
+        }
+        effects
+    }
+}
+
+fn bytes_of(name: &str, group: &Group) -> usize {
+    let offsets = group.offsets.iter().map(|(of, committed)| offset_bytes(&of, committed)).sum::<usize>();
+    GROUP_BYTES + 2 * name.len() + group.members_bytes + offsets
 }
 
 fn offset_bytes(of: &TopicPartition, committed: &CommittedOffset) -> usize {

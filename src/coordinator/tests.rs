@@ -307,6 +307,36 @@ fn who_does_not_join_or_sync_in_time_is_left_behind() {
 }
 
 #[test]
+fn a_group_whose_record_is_refused_is_what_its_log_says() {
+    let mut world = World::new();
+    let [leads, follows] = world.pair();
+    assert_eq!(world.done(commit(&follows, 1, 5)), ErrorCode::None);
+    let (third, third_wait) = world.enter();
+    let rejoined = [world.join(&leads), world.join(&follows)];
+    assert!([third_wait, rejoined[0], rejoined[1]].map(|ticket| world.joined(ticket)).iter().all(Option::is_some));
+    let waits = world.sync(&third, 2, &[]);
+    // The leader's shares are more than the log takes: what it would have told the others is not so.
+    let config = GroupConfig::of(&NodeConfig::default());
+    let mut read = GroupTable::new(config);
+    world.log.iter().for_each(|record| read.replay(record.clone(), world.now()));
+    let bytes = read.bytes();
+    let effects = world.table.revert(GROUP, read, ErrorCode::UnknownServerError, &OneTopic, world.now());
+    world.take_up(effects);
+    assert_eq!(world.synced(waits).expect("told").error, ErrorCode::UnknownServerError);
+    assert_eq!(world.table.bytes(), bytes);
+    assert_eq!([&leads, &follows].map(|id| world.heartbeat(id, 1)), [ErrorCode::None; 2]);
+    assert_eq!(world.heartbeat(&third, 2), ErrorCode::UnknownMemberId);
+    let asked = world.ask(all_offsets());
+    assert!(matches!(world.answers.remove(&asked), Some(GroupAnswer::Offsets(found)) if found.len() == 1));
+    // Deadlines of before are no longer theirs, and those of the restored members are.
+    world.pass(Duration::from_secs(9));
+    assert_eq!(world.heartbeat(&leads, 1), ErrorCode::None);
+    world.pass(Duration::from_secs(2));
+    assert_eq!(world.heartbeat(&follows, 1), ErrorCode::UnknownMemberId);
+    assert_eq!(world.heartbeat(&leads, 1), ErrorCode::RebalanceInProgress);
+}
+
+#[test]
 fn an_instance_that_starts_again_has_its_place() {
     let mut world = World::new();
     let first = world.ask(join("", Some("one")));

@@ -7,6 +7,14 @@ use crate::{DecodeError, DecodeFault, Decoder, EncodeError, Encoder, ErrorCode};
 /// The longest string that Kafka reads, in bytes.
 pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
+/// As much of a text as a string of the protocol holds: what names a name of the other side's may be longer.
+#[must_use]
+pub fn cut_to_string(text: impl Into<String>) -> String {
+    let mut text = text.into();
+    text.truncate(text.floor_char_boundary(STRING_BYTES_MAX));
+    text
+}
+
 /// The deepest nesting of structs and arrays in a message. One that is deeper, or that contains itself, does not compile:
 ///
 /// ```compile_fail,E0391

@@ -58,7 +58,7 @@ mod versioned;
 pub use api_key::ApiKey;
 pub use array::{Array, Iter};
 pub use decode::Decoder;
-pub use element::{DEPTH_MAX, Nullable, STRING_BYTES_MAX, Wire};
+pub use element::{DEPTH_MAX, Nullable, STRING_BYTES_MAX, Wire, cut_to_string};
 pub use encode::Encoder;
 pub use error::{DecodeError, DecodeFault, EncodeError, EncodeFault};
 pub use error_code::ErrorCode;

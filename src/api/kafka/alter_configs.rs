@@ -1,16 +1,17 @@
-//! AlterConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339): settings of topics change while they are served.
+//! AlterConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339): settings of topics and groups change while they are served.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use net::Reply;
+use replication::metadata::ResourceKind;
 use wire::messages::alter_configs::AlterConfigsResourceResponse;
 use wire::messages::{alter_configs as whole, incremental_alter_configs as incremental};
 use wire::{Array, ErrorCode};
 
 use super::context::{Context, Refusal};
 use super::describe_configs::{is_this_broker, not_served, resource, twice};
-use crate::cluster::{AdminError, AdminReply, AdminRequest, SettingOperation, SettingsChange, TopicChange, submit};
+use crate::cluster::{AdminError, AdminReply, AdminRequest, ResourceChange, SettingOperation, SettingsChange, submit};
 
 /// A resource of a request, and what is to become of its settings.
 struct Asked {
@@ -93,20 +94,21 @@ async fn alter(context: &Context, asked: &[Asked], validate_only: bool) -> Vec<R
         *counts.entry((resource.resource_type, &resource.resource_name)).or_default() += 1;
     }
     let mut outcomes: Vec<Option<Result<(), AdminError>>> = Vec::with_capacity(asked.len());
-    let mut topics = Vec::new();
+    let mut changes = Vec::new();
     for resource in asked {
         let is_unique = counts[&(resource.resource_type, resource.resource_name.as_str())] == 1;
-        match refused(context, resource, is_unique).and(resource.change.clone()) {
+        let kind = kind(context, resource, is_unique);
+        match kind.and_then(|kind| Ok((kind, resource.change.clone()?))) {
             Err(error) => outcomes.push(Some(Err(error))),
-            Ok(settings) => {
-                topics.push(TopicChange { topic: resource.resource_name.clone(), settings });
+            Ok((kind, settings)) => {
+                changes.push(ResourceChange { kind, name: resource.resource_name.clone(), settings });
                 outcomes.push(None);
             }
         }
     }
-    let altered = match submit(&context.node, AdminRequest::AlterTopics { topics, validate_only }).await {
-        AdminReply::AlterTopics(altered) => altered,
-        other => unreachable!("AlterTopics is answered by AlterTopics, not {other:?}"),
+    let altered = match submit(&context.node, AdminRequest::AlterSettings { changes, validate_only }).await {
+        AdminReply::AlterSettings(altered) => altered,
+        other => unreachable!("AlterSettings is answered by AlterSettings, not {other:?}"),
     };
     let mut altered = altered.into_iter();
     let lost =
@@ -114,14 +116,15 @@ async fn alter(context: &Context, asked: &[Asked], validate_only: bool) -> Vec<R
     outcomes.into_iter().map(|outcome| outcome.or_else(|| altered.next()).unwrap_or_else(lost)).collect()
 }
 
-/// What can be told without the controller: only topics have settings that change while the broker runs.
-fn refused(context: &Context, asked: &Asked, is_unique: bool) -> Result<(), AdminError> {
+/// What the controller is to change. Told without it: only topics and groups have settings that change while the broker runs.
+fn kind(context: &Context, asked: &Asked, is_unique: bool) -> Result<ResourceKind, AdminError> {
     let invalid = |reason: &str| Err(AdminError::new(ErrorCode::InvalidRequest, reason));
     if !is_unique {
         return Err(twice());
     }
     match asked.resource_type {
-        resource::TOPIC => Ok(()),
+        resource::TOPIC => Ok(ResourceKind::Topic),
+        resource::GROUP => Ok(ResourceKind::Group),
         resource::BROKER | resource::BROKER_LOGGER => {
             is_this_broker(context, &asked.resource_name)?;
             invalid(

@@ -1,6 +1,6 @@
-//! DescribeConfigs: every setting of a topic or a broker (KIP-133, KIP-226, KIP-569), and ListConfigResources (KIP-1142).
+//! DescribeConfigs: every setting of a topic, a broker or a group (KIP-133, KIP-226, KIP-569), and ListConfigResources (KIP-1142).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 use net::Reply;
@@ -14,7 +14,7 @@ use wire::{Array, ErrorCode};
 
 use super::context::{Context, Refusal};
 use crate::cluster::AdminError;
-use crate::config::{DescribedSetting, describe_broker, describe_topic};
+use crate::config::{DescribedSetting, describe_broker, describe_group, describe_topic};
 
 /// What settings belong to, as requests number it (`ConfigResource.Type`).
 pub mod resource {
@@ -76,6 +76,13 @@ fn describe(context: &Context, asked: &DescribeConfigsResource<'_>) -> Result<Ve
         // The levels of its loggers are set when it starts.
         resource::BROKER_LOGGER if is_this_broker(context, asked.resource_name)? => Vec::new(),
         resource::BROKER_LOGGER => return Err(invalid("Broker id must not be empty")),
+        resource::GROUP if asked.resource_name.is_empty() => return Err(invalid("Group name must not be empty")),
+        // A group need not be there.
+        resource::GROUP => {
+            let view = context.node.view();
+            let own = view.groups().get(asked.resource_name).map(|own| &own.given);
+            describe_group(&context.node.config, own.unwrap_or(&BTreeMap::new()))
+        }
         other => return Err(not_served(other)),
     };
     // No keys are all keys, as null is.
@@ -99,7 +106,6 @@ pub fn is_this_broker(context: &Context, name: &str) -> Result<bool, AdminError>
 pub fn not_served(resource_type: i8) -> AdminError {
     invalid(&match resource_type {
         resource::CLIENT_METRICS => "settings of client metrics are not served yet".to_owned(),
-        resource::GROUP => "settings of groups are not served yet".to_owned(),
         other => format!("Unsupported resource type: {other}"),
     })
 }
@@ -154,6 +160,7 @@ pub fn list(context: &Rc<Context>) -> Result<Reply, Refusal> {
         match resource_type {
             resource::TOPIC => config_resources.extend(view.topics().map(|topic| of_type(&topic.name))),
             resource::BROKER | resource::BROKER_LOGGER => config_resources.push(of_type(&broker_id)),
+            resource::GROUP => config_resources.extend(view.groups().keys().map(|group| of_type(group))),
             _ => {}
         }
     }

@@ -30,7 +30,7 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
             other => unreachable!("Describe is answered by Described, not {other:?}"),
         });
     }
-    let missing: Vec<_> = groups.iter().map(|group| format!("Group {group} not found.")).collect();
+    let missing: Vec<_> = groups.iter().map(|group| wire::cut_to_string(format!("Group {group} not found."))).collect();
     let told = groups
         .iter()
         .zip(&described)

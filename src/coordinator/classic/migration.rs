@@ -49,10 +49,10 @@ impl ClassicGroup {
         snapshots.into_iter().zip(self.members.values()).map(with_protocols).collect()
     }
 
-    /// The group goes over: whoever waits is to join again.
-    pub fn disband(&mut self, effects: &mut Effects) {
+    /// The group is not what its members take it for any more: whoever waits is told so.
+    pub fn disband(&mut self, error: ErrorCode, effects: &mut Effects) {
         for (id, member) in &mut self.members {
-            member.fail(id, ErrorCode::RebalanceInProgress, effects);
+            member.fail(id, error, effects);
         }
     }
 

@@ -21,7 +21,7 @@ use wire::ErrorCode;
 
 pub use migration::{ClassicMember, Takeover};
 
-use super::config::GroupConfig;
+use super::config::{GroupConfig, millis};
 use super::effects::{Effects, Record, Timer};
 use super::message::{DescribedGroup, DescribedMember, GroupAnswer, Joined, Protocol, Speaker, Synced, Ticket};
 use super::table::Moment;
@@ -310,8 +310,4 @@ impl Member {
             effects.timers.push((deadline, Timer::Session(member_id.to_owned())));
         }
     }
-}
-
-fn millis(ms: i32) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }

@@ -103,7 +103,7 @@ impl ConsumerGroup {
         Ok(HeartbeatTold {
             member_id: id.clone(),
             member_epoch: member.current.epoch,
-            heartbeat_interval_ms: step.config.consumer.heartbeat_interval_ms,
+            heartbeat_interval_ms: step.config.consumer.heartbeat_interval_ms(&self.name),
             assignment: (beat.is_full() || assigned != before).then(|| assigned.into_iter().collect()),
         })
     }

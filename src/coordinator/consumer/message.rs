@@ -61,7 +61,7 @@ pub struct Rejection {
 
 impl Rejection {
     pub fn new(error: ErrorCode, reason: impl Into<String>) -> Self {
-        Self { error, reason: reason.into() }
+        Self { error, reason: wire::cut_to_string(reason) }
     }
 }
 

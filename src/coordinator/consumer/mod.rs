@@ -27,7 +27,6 @@ mod tests;
 mod timers;
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
 use base::Instant;
 use storage::LogId;
@@ -38,7 +37,7 @@ pub use message::{ConsumerHeartbeat, DescribedConsumer, DescribedConsumerGroup, 
 pub use records::{decode, encode};
 
 use super::assignor::Partitions;
-use super::config::GroupConfig;
+use super::config::{GroupConfig, millis};
 use super::effects::{Effects, Record, Timer};
 use super::message::Speaker;
 use super::table::Moment;
@@ -247,7 +246,7 @@ impl ConsumerGroup {
         if let Some(member) = self.members.get_mut(member_id) {
             let timeout = match &member.said.classic {
                 Some(classic) => millis(classic.session_timeout_ms),
-                None => step.config.consumer.session_timeout,
+                None => step.config.consumer.session_timeout(&self.name),
             };
             member.expect(member_id, step.now.instant + timeout, step.effects);
         }
@@ -273,8 +272,4 @@ impl Member {
         let is_from_before = self.said.classic.is_none() && (0..self.current.epoch).contains(&epoch);
         if epoch == self.current.epoch || is_from_before { Ok(()) } else { Err(self.of_another_epoch()) }
     }
-}
-
-fn millis(ms: i32) -> Duration {
-    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }

@@ -12,6 +12,7 @@ use e2e::broker::Launch;
 use e2e::runner::{client, on_shard, within};
 use shard::{Class, Shard};
 use wire::ErrorCode;
+use wire::messages::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 use wire::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use wire::messages::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
@@ -87,6 +88,38 @@ fn a_member_with_the_longest_name_that_there_is_joins() {
         find_coordinator(&client).await;
         let id = join(&client).await;
         assert_eq!(heartbeat(&shard, &client, &id).await, ErrorCode::None);
+        // No name is too long to be told that there is nothing of it.
+        let longest = "g".repeat(wire::STRING_BYTES_MAX);
+        let request = DescribeGroupsRequest { groups: vec![longest.as_str()].into(), ..Default::default() };
+        let reply = client.call_any(&request).await.expect("answered");
+        let response: DescribeGroupsResponse<'_> = reply.decode().expect("an answer");
+        assert_eq!(response.groups.iter().next().expect("one group").error_code, ErrorCode::GroupIdNotFound);
+        assert_eq!(shard.offload(move || broker.stop()).await.code(), Some(0), "SIGTERM is an ordinary end");
+    });
+}
+
+#[test]
+fn a_generation_too_large_for_its_record_fails_alone() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let launch =
+        Launch::new(dir.path().join("data")).config("group-initial-rebalance-delay-ms = 0\noffsets-partitions = 1\n");
+    on_shard(move |shard| async move {
+        let broker = launch.start();
+        let client = client(&shard, &broker.kafka);
+        find_coordinator(&client).await;
+        let id = join(&client).await;
+        let large = vec![0; 1 << 20];
+        for _ in 0..3 {
+            let (first, _, its) = ask_to_join(&client, "large", "", &large).await;
+            assert_eq!(first, ErrorCode::MemberIdRequired);
+            let (joined, generation, _) = ask_to_join(&client, "large", &its, &large).await;
+            assert_eq!((joined, generation), (ErrorCode::None, 1));
+            let told = sync(&client, "large", &its, b"all").await;
+            assert_eq!(told, (ErrorCode::UnknownServerError, Vec::new()), "as Kafka tells them");
+            let beat = beat(&client, "large", &its, 1).await;
+            assert_eq!(beat, ErrorCode::UnknownMemberId, "the group is what the log has of it");
+        }
+        assert_eq!(beat(&client, "members", &id, 1).await, ErrorCode::None, "its neighbour has not noticed");
         assert_eq!(shard.offload(move || broker.stop()).await.code(), Some(0), "SIGTERM is an ordinary end");
     });
 }
@@ -177,53 +210,59 @@ async fn committed(client: &Client, group: &str) -> Result<Offset, ErrorCode> {
 
 /// A member that has its share in generation 1.
 async fn join(client: &Client) -> String {
-    let ask = async |member_id: &str| {
-        let protocols = vec![JoinGroupRequestProtocol { name: "range", metadata: b"" }];
-        let request = JoinGroupRequest {
-            group_id: "members",
-            session_timeout_ms: 300_000,
-            rebalance_timeout_ms: 300_000,
-            member_id,
-            protocol_type: "test",
-            protocols: protocols.into(),
-            ..Default::default()
-        };
-        let reply = client.call_any(&request).await.expect("answered");
-        let response: JoinGroupResponse<'_> = reply.decode().expect("an answer");
-        (response.error_code, response.generation_id, response.member_id.to_owned())
-    };
-    let (first, _, id) = ask("").await;
+    let (first, _, id) = ask_to_join(client, "members", "", b"").await;
     assert_eq!(first, ErrorCode::MemberIdRequired);
-    assert_eq!(ask(&id).await, (ErrorCode::None, 1, id.clone()));
-    let assignments = vec![SyncGroupRequestAssignment { member_id: &id, assignment: b"all" }];
+    assert_eq!(ask_to_join(client, "members", &id, b"").await, (ErrorCode::None, 1, id.clone()));
+    assert_eq!(sync(client, "members", &id, b"all").await, (ErrorCode::None, b"all".to_vec()));
+    id
+}
+
+async fn ask_to_join(client: &Client, group_id: &str, member_id: &str, metadata: &[u8]) -> (ErrorCode, i32, String) {
+    let protocols = vec![JoinGroupRequestProtocol { name: "range", metadata }];
+    let request = JoinGroupRequest {
+        group_id,
+        session_timeout_ms: 300_000,
+        rebalance_timeout_ms: 300_000,
+        member_id,
+        protocol_type: "test",
+        protocols: protocols.into(),
+        ..Default::default()
+    };
+    let reply = client.call_any(&request).await.expect("answered");
+    let response: JoinGroupResponse<'_> = reply.decode().expect("an answer");
+    (response.error_code, response.generation_id, response.member_id.to_owned())
+}
+
+/// The leader's, in generation 1.
+async fn sync(client: &Client, group_id: &str, member_id: &str, assignment: &[u8]) -> (ErrorCode, Vec<u8>) {
     let request = SyncGroupRequest {
-        group_id: "members",
+        group_id,
         generation_id: 1,
-        member_id: &id,
+        member_id,
         protocol_type: Some("test"),
         protocol_name: Some("range"),
-        assignments: assignments.into(),
+        assignments: vec![SyncGroupRequestAssignment { member_id, assignment }].into(),
         ..Default::default()
     };
     let reply = client.call_any(&request).await.expect("answered");
     let response: SyncGroupResponse<'_> = reply.decode().expect("an answer");
-    assert_eq!((response.error_code, response.assignment), (ErrorCode::None, &b"all"[..]));
-    id
+    (response.error_code, response.assignment.to_vec())
 }
 
 /// Of generation 1, once the coordinator knows that a member of generation 0 is none: as long as it reads its log it has nothing to object.
 async fn heartbeat(shard: &Shard, client: &Client, member_id: &str) -> ErrorCode {
-    let beat = async |generation_id| {
-        let request = HeartbeatRequest { group_id: "members", generation_id, member_id, group_instance_id: None };
-        let reply = client.call_any(&request).await.expect("answered");
-        let response: HeartbeatResponse = reply.decode().expect("an answer");
-        response.error_code
-    };
     within(shard, 30, "the coordinator has read its log", async {
-        while beat(0).await != ErrorCode::IllegalGeneration {
+        while beat(client, "members", member_id, 0).await != ErrorCode::IllegalGeneration {
             shard.sleep(Duration::from_millis(10)).await;
         }
     })
     .await;
-    beat(1).await
+    beat(client, "members", member_id, 1).await
+}
+
+async fn beat(client: &Client, group_id: &str, member_id: &str, generation_id: i32) -> ErrorCode {
+    let request = HeartbeatRequest { group_id, generation_id, member_id, group_instance_id: None };
+    let reply = client.call_any(&request).await.expect("answered");
+    let response: HeartbeatResponse = reply.decode().expect("an answer");
+    response.error_code
 }

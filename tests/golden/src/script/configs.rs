@@ -3,6 +3,7 @@
 use wire::messages::alter_configs::{self as whole, AlterConfigsRequest};
 use wire::messages::describe_configs::{DescribeConfigsRequest, DescribeConfigsResource};
 use wire::messages::incremental_alter_configs::{self as incremental, IncrementalAlterConfigsRequest};
+use wire::messages::list_config_resources::ListConfigResourcesRequest;
 
 use super::setup::{create, topic};
 use crate::step::{At, Step, kept, step};
@@ -59,6 +60,7 @@ pub fn steps() -> Vec<Step> {
     steps.extend(not_replaced());
     steps.extend(changed());
     steps.extend(not_changed());
+    steps.extend(of_groups());
     steps
 }
 
@@ -322,5 +324,41 @@ fn not_changed() -> Vec<Step> {
         ),
         step_change("incremental-alter/unheard-of", 3, "log", &[("retention.ms", SET, Some("1"))]),
         look("incremental-alter/unharmed", &["configured", "small"]),
+    ]
+}
+
+const SESSION: &str = "consumer.session.timeout.ms";
+const HEARTBEAT: &str = "consumer.heartbeat.interval.ms";
+
+/// The settings of single groups, which need not be there.
+fn of_groups() -> Vec<Step> {
+    let look = |name: &'static str, group: &'static str| {
+        step(name, move |_| DescribeConfigsRequest {
+            include_synonyms: true,
+            ..describe(vec![asked(GROUP, group, Some(&[SESSION, HEARTBEAT]))])
+        })
+    };
+    let of_group = |name, operations: &[Operation]| step_change(name, GROUP, "tuned", operations);
+    vec![
+        look("group-settings/of-no-group", "nobody"),
+        of_group("group-settings/set", &[(SESSION, SET, Some("50000")), (HEARTBEAT, SET, Some("6000"))]),
+        look("group-settings/were-set", "tuned"),
+        step("group-settings/listed", |_| ListConfigResourcesRequest { resource_types: [GROUP].into_iter().collect() })
+            .at(1..=1),
+        of_group("group-settings/too-low", &[(SESSION, SET, Some("44999"))]),
+        of_group("group-settings/too-high", &[(HEARTBEAT, SET, Some("15001"))]),
+        of_group("group-settings/no-number", &[(HEARTBEAT, SET, Some("often"))]),
+        of_group("group-settings/no-value", &[(HEARTBEAT, SET, None)]),
+        of_group("group-settings/append", &[(HEARTBEAT, APPEND, Some("6000"))]),
+        of_group("group-settings/delete-unknown", &[("no.such.setting", DELETE, None)]),
+        of_group("group-settings/one-of-two-is-wrong", &[(SESSION, SET, Some("51000")), (HEARTBEAT, SET, Some("1"))]),
+        step_change("group-settings/of-all-groups", GROUP, "", &[(SESSION, SET, Some("50000"))]),
+        look("group-settings/unharmed", "tuned"),
+        of_group("group-settings/delete", &[(SESSION, DELETE, None)]),
+        look("group-settings/was-deleted", "tuned"),
+        step_replace("group-settings/replace", GROUP, "tuned", &[(SESSION, Some("55000"))]),
+        look("group-settings/was-replaced", "tuned"),
+        step_replace("group-settings/empty", GROUP, "tuned", &[]),
+        look("group-settings/was-emptied", "tuned"),
     ]
 }
