@@ -6,7 +6,6 @@ usage: BOOTSTRAP=HOST:PORT tests/compat/groups/check.py [NAME...]    those whose
 The environment's BROKER_RESTART may be a command that kills the broker with -9 and starts it again.
 """
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import translate
+from restart import Restart
 from scenario import Feed, Group, Program
 
 HERE = Path(__file__).resolve().parent
@@ -21,7 +21,6 @@ ROOT = HERE.parents[2]
 COMPAT = ROOT / "target/compat"
 OUT = COMPAT / "groups"
 RUN = os.environ.get("RUN") or f"compat-{int(time.time())}"
-RESTART = os.environ.get("BROKER_RESTART")
 
 JAVA = [
     "java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
@@ -78,32 +77,6 @@ VARIANTS = [
     Variant("mixed upgrade", ["java", "confluent-kafka", "java", "franz-go", "kafka-python"],
             ["range", "range", "consumer", "consumer", "range"]),
 ]  # fmt: skip
-
-
-class Restart:
-    """The broker is killed and started again once, when every group has come that far or has failed."""
-
-    def __init__(self, names):
-        self.changed = threading.Condition()
-        self.awaited, self.is_waited_for, self.done = set(names), False, RESTART is None
-
-    def meet(self, name):
-        with self.changed:
-            self.is_waited_for = True
-        self.expect_no_more(name)
-        with self.changed:
-            self.changed.wait_for(lambda: self.done)
-
-    def expect_no_more(self, name):
-        with self.changed:
-            self.awaited.discard(name)
-            if self.awaited or self.done or not self.is_waited_for:
-                return
-            try:
-                subprocess.run(RESTART, shell=True, check=True, stdout=subprocess.DEVNULL)
-            finally:
-                self.done = True
-                self.changed.notify_all()
 
 
 def live(group, restart):
