@@ -88,6 +88,13 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
             let listed = async move { partition::list_offsets(&serving, queries).await };
             answer(node, reply, async move { Message::ListedOffsets(listed.await) });
         }
+        Message::MeasureLag(queries) => {
+            let serving = node.clone();
+            // Nobody waits for it: what clients want goes first.
+            node.shard.spawn_detached(Class::Background, node.accounts.lag.clone(), async move {
+                send(reply, Message::LagMeasured(partition::measure_lag(&serving, queries).await));
+            });
+        }
         Message::EpochEnds(queries) => {
             let found = Message::EpochEndsFound(partition::epoch_ends(node, queries));
             send(reply, found);
@@ -111,6 +118,7 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
         | Message::GroupAnswered(_)
         | Message::GroupsListed(_)
         | Message::ListedOffsets(_)
+        | Message::LagMeasured(_)
         | Message::EpochEndsFound(_)
         | Message::RecordsDeleted(_)
         | Message::ProducersDescribed(_)
