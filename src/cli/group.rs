@@ -188,7 +188,7 @@ fn print(output: &mut Output, group: &str, described: &DescribedGroup, rows: &[O
             number(row.end),
             number(row.lag),
             row.lag_seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}")),
-            row.headroom_seconds.map_or_else(|| "-".to_owned(), |seconds| group_headroom::text(seconds)),
+            row.headroom_seconds.map_or_else(|| "-".to_owned(), group_headroom::text),
             text(row.member),
             text(row.client),
             text(row.host),
