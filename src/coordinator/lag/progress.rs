@@ -160,9 +160,12 @@ impl Progress {
             self.holder = holder.cloned();
         }
         if has_moved || !is_behind {
-            (self.stuck_since, self.handed_on) = (None, 0);
+            self.handed_on = 0;
         } else if is_another && had_one {
-            (self.stuck_since, self.handed_on) = (None, self.handed_on.saturating_add(1));
+            self.handed_on = self.handed_on.saturating_add(1);
+        }
+        if has_moved || !is_behind || (is_another && had_one) {
+            (self.stuck_since, self.warned.stalled) = (None, false);
         }
         // Who has left for a while, as in a rebalance, and has it again had it all the time.
         if is_behind && holder.is_some() && self.stuck_since.is_none() {
@@ -196,8 +199,7 @@ impl Progress {
         self.warned.headroom |= is_lost;
         say(&mut self.warned.headroom, is_short, has_recovered, Warning::Headroom { headroom_ms, threshold_ms });
         let for_ms = i64::try_from(stuck.unwrap_or_default().as_millis()).unwrap_or(i64::MAX);
-        let is_stuck = self.stuck_since.is_some();
-        say(&mut self.warned.stalled, lag.is_stalled, !is_stuck, Warning::Stalled { for_ms });
+        say(&mut self.warned.stalled, lag.is_stalled, false, Warning::Stalled { for_ms });
         let times = self.handed_on;
         say(&mut self.warned.handed_on, lag.is_handed_on, times == 0, Warning::HandedOn { times });
         warnings

@@ -154,27 +154,29 @@ fn what_was_deleted_unread_is_counted_and_warned_of_once() {
 
 #[test]
 fn a_member_that_does_not_get_on_is_warned_of_once() {
+    /// What is warned of, and whether it counts as stalled.
+    type Told = (Vec<Warning>, bool);
     let stalled = |seconds: i64| vec![Warning::Stalled { for_ms: seconds * 1000 }];
-    // Second, offset, holder, what is warned of, whether it counts as stalled.
-    let steps: &[(i64, i64, Option<&str>, Vec<Warning>, bool)] = &[
-        (0, 100, Some("a"), vec![], false),
-        (600, 100, Some("a"), vec![], false), // Nothing to read.
-        (601, 99, Some("a"), vec![], false),
-        (660, 99, Some("a"), vec![], false),
-        (662, 99, Some("a"), stalled(61), true),
-        (700, 99, Some("a"), vec![], true),
-        (701, 99, None, vec![], false), // Nobody has it.
-        (702, 99, Some("a"), vec![], true),
-        (710, 98, Some("a"), vec![], false), // Set back.
-        (769, 98, Some("a"), vec![], false),
-        (770, 98, Some("a"), stalled(60), true),
-        (780, 98, Some("b"), vec![], false),
-        (839, 98, Some("b"), vec![], false),
-        (840, 98, Some("b"), stalled(60), true),
-        (850, 100, Some("b"), vec![], false),
+    // Second, offset, holder.
+    let steps: &[(i64, i64, Option<&str>, Told)] = &[
+        (0, 100, Some("a"), (vec![], false)),
+        (600, 100, Some("a"), (vec![], false)), // Nothing to read.
+        (601, 99, Some("a"), (vec![], false)),
+        (660, 99, Some("a"), (vec![], false)),
+        (662, 99, Some("a"), (stalled(61), true)),
+        (700, 99, Some("a"), (vec![], true)),
+        (701, 99, None, (vec![], false)), // Nobody has it.
+        (702, 99, Some("a"), (vec![], true)),
+        (710, 98, Some("a"), (vec![], false)), // Set back.
+        (769, 98, Some("a"), (vec![], false)),
+        (770, 98, Some("a"), (stalled(60), true)),
+        (780, 98, Some("b"), (vec![], false)),
+        (839, 98, Some("b"), (vec![], false)),
+        (840, 98, Some("b"), (stalled(60), true)),
+        (850, 100, Some("b"), (vec![], false)),
     ];
     let mut watched = Watched::default();
-    for (second, committed, holder, warnings, is_stalled) in steps {
+    for (second, committed, holder, (warnings, is_stalled)) in steps {
         let found = found(*committed);
         assert_eq!(watched.look(second * 1000, *committed, *holder, found), *warnings, "at {second}");
         assert_eq!(watched.lag().is_stalled, *is_stalled, "at {second}");
