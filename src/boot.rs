@@ -20,6 +20,7 @@ use crate::api::http;
 use crate::cluster::{Broker, Controller, LocalShards, MetadataLog, View};
 use crate::config::{self, DurabilitySetting, Endpoint, NodeConfig};
 use crate::connections;
+use crate::coordinator;
 use crate::mesh_loop;
 use crate::message::Message;
 use crate::node::Node;
@@ -96,6 +97,7 @@ pub async fn run_first(
         Controller::start(node.clone(), metadata, view, LocalShards::new(owned)).await.map_err(BootError)?;
     controller.spawn();
     connections::watch(&node);
+    coordinator::lag::watch(&node);
     life.serve(node.clone());
     ready(&Ready { broker: BrokerId(config.broker_id), shards: mesh.shards(), kafka: listener.local_addr(), http });
     serve_until(&node, listener, stop).await;
@@ -121,6 +123,7 @@ pub async fn run_other(shard: Shard, mesh: Mesh<Message>, config: Arc<NodeConfig
     };
     let node = Node::new(shard, mesh, store, config, view, Rc::default());
     connections::watch(&node);
+    coordinator::lag::watch(&node);
     reply.send(Message::Done(Ok(())));
     let stopped = mesh_loop::run(node.clone()).await;
     let closed = close(&node).await;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use shard::{Class, Incoming, Reply, Slice};
 
 use crate::connections;
-use crate::message::{BatchTask, FetchTask, Message};
+use crate::message::{BatchTask, FetchTask, LagQuery, Message};
 use crate::node::Node;
 use crate::observe;
 use crate::partition::{self, Reader, WaitingFetch};
@@ -88,6 +88,7 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
             let listed = async move { partition::list_offsets(&serving, queries).await };
             answer(node, reply, async move { Message::ListedOffsets(listed.await) });
         }
+        Message::MeasureLag(queries) => measure_lag(node, queries, reply),
         Message::EpochEnds(queries) => {
             let found = Message::EpochEndsFound(partition::epoch_ends(node, queries));
             send(reply, found);
@@ -111,6 +112,7 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
         | Message::GroupAnswered(_)
         | Message::GroupsListed(_)
         | Message::ListedOffsets(_)
+        | Message::LagMeasured(_)
         | Message::EpochEndsFound(_)
         | Message::RecordsDeleted(_)
         | Message::ProducersDescribed(_)
@@ -130,6 +132,14 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
         | Message::Drain
         | Message::Stop) => unreachable!("{other:?} is no request about the partitions of a running shard"),
     }
+}
+
+/// No client waits for it: what clients want goes first.
+fn measure_lag(node: &Rc<Node>, queries: Vec<LagQuery>, reply: Option<Reply<Message>>) {
+    let serving = node.clone();
+    node.shard.spawn_detached(Class::Background, node.accounts.lag.clone(), async move {
+        send(reply, Message::LagMeasured(partition::measure_lag(&serving, queries).await));
+    });
 }
 
 async fn fetch(node: &Rc<Node>, reader: &Reader, task: FetchTask, waiting: &WaitingFetch) -> Message {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use base::{Instant, LeaderEpoch, Offset, PartitionIndex, WallTime};
 use shard::{ForeignSlice, PassedSocket};
+use storage::retention::Kept;
 use storage::{ActiveProducer, LogId, RecoveredShard};
 use wire::ErrorCode;
 
@@ -36,6 +37,9 @@ pub enum Message {
     GroupsListed(Result<Vec<ListedGroup>, ErrorCode>),
     ListOffsets(Vec<ListOffset>),
     ListedOffsets(Vec<ListedOffset>),
+    MeasureLag(Vec<LagQuery>),
+    /// In the order of the request; `None` where the partition is not here.
+    LagMeasured(Vec<Option<LagFound>>),
     EpochEnds(Vec<EpochEndQuery>),
     EpochEndsFound(Vec<EpochEndFound>),
     DeleteRecords(Vec<RecordsDeletion>),
@@ -96,6 +100,8 @@ impl std::fmt::Debug for Message {
             Self::GroupsListed(_) => "GroupsListed",
             Self::ListOffsets(_) => "ListOffsets",
             Self::ListedOffsets(_) => "ListedOffsets",
+            Self::MeasureLag(_) => "MeasureLag",
+            Self::LagMeasured(_) => "LagMeasured",
             Self::EpochEnds(_) => "EpochEnds",
             Self::EpochEndsFound(_) => "EpochEndsFound",
             Self::DeleteRecords(_) => "DeleteRecords",
@@ -314,6 +320,32 @@ pub struct ListedOffset {
     pub offset: Offset,
     pub timestamp: WallTime,
     pub epoch: LeaderEpoch,
+}
+
+/// How far is who has committed this behind?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LagQuery {
+    pub log: LogId,
+    /// The next offset that it will read.
+    pub committed: Offset,
+    /// The record there is known: it is not read again.
+    pub next_known: Option<Offset>,
+}
+
+/// The answer for one [`LagQuery`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LagFound {
+    pub log_start: Offset,
+    pub high_watermark: Offset,
+    /// From where on there is something to read: what was committed, or the log's start where that is above it.
+    pub next: Offset,
+    /// The timestamp of the first record from there on; `None` where there is none, or it is known, or has no timestamp, or can't be read.
+    pub next_written: Option<WallTime>,
+    /// How long that record stays; empty where there is none.
+    pub kept: Kept,
+    /// By the log, since it was opened.
+    pub appended_bytes: u64,
+    pub retention_ms: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -33,6 +33,7 @@ pub struct Accounts {
     pub requests: Account,
     pub mesh: Account,
     pub control: Account,
+    pub lag: Account,
 }
 
 impl Accounts {
@@ -42,6 +43,7 @@ impl Accounts {
             requests: shard.account("requests"),
             mesh: shard.account("mesh"),
             control: shard.account("control"),
+            lag: shard.account("lag"),
         }
     }
 }

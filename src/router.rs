@@ -14,8 +14,8 @@ use storage::{ActiveProducer, LogId};
 use wire::ErrorCode;
 
 use crate::message::{
-    Acks, BatchTask, EpochEndFound, EpochEndQuery, ListOffset, ListedOffset, Message, ProduceTask, Produced,
-    RecordsDeletion,
+    Acks, BatchTask, EpochEndFound, EpochEndQuery, LagFound, LagQuery, ListOffset, ListedOffset, Message, ProduceTask,
+    Produced, RecordsDeletion,
 };
 use crate::node::Node;
 use crate::partition;
@@ -126,6 +126,19 @@ pub async fn list_offsets(node: &Rc<Node>, queries: Vec<ListOffset>) -> Vec<List
         other => unreachable!("ListOffsets is answered by ListedOffsets, not {other:?}"),
     };
     gather(count, here, others, answers, || ListedOffset::failed(ErrorCode::NotLeaderOrFollower)).await
+}
+
+/// Asks the owners how far readers are behind.
+pub async fn measure_lag(node: &Rc<Node>, queries: Vec<LagQuery>) -> Vec<Option<LagFound>> {
+    let count = queries.len();
+    let (here, others) = ask(node, queries, |query| query.log, Message::MeasureLag).await;
+    let (places, queries): (Vec<_>, Vec<_>) = here.into_iter().unzip();
+    let here = places.into_iter().zip(partition::measure_lag(node, queries).await).collect();
+    let answers = |message| match message {
+        Message::LagMeasured(found) => found,
+        other => unreachable!("MeasureLag is answered by LagMeasured, not {other:?}"),
+    };
+    gather(count, here, others, answers, || None).await
 }
 
 /// Asks the owners for the ends of leader epochs.

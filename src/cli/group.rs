@@ -11,9 +11,19 @@ use shard::Shard;
 
 use super::Exit;
 use super::failure::Failure;
+use super::group_headroom;
 use super::group_reset::{self, Reset};
 use super::output::{Format, Output, Table};
 use super::session::{self, Connect};
+
+/// How exact what is shown is.
+const HEADROOM: &str = "\
+LAG SECONDS is the age of the next record that the group has not read.
+
+HEADROOM is the time until retention deletes that record, as things stand; 0 where it has, - where it will not or that is not known. By
+retention.ms it is a lower bound: the record goes with its whole segment, once the newest record in there is old enough. By retention.bytes
+(and retention.topic.bytes) it is an estimate: the appends of the last ten minutes go on, and records are of equal size. The shorter of both
+is shown. The broker's own metrics, tidemill_group_retention_headroom_seconds, go by its segments.";
 
 #[derive(Args, Clone, Debug)]
 pub struct GroupArguments {
@@ -26,6 +36,7 @@ enum GroupVerb {
     /// List all groups
     List(List),
     /// Show how far groups have read, how far behind they are, and who reads what
+    #[command(after_long_help = HEADROOM)]
     Describe(Describe),
     /// Set how far a group without members has read
     ResetOffsets(Reset),
@@ -122,6 +133,8 @@ struct OffsetRow<'a> {
     lag: Option<i64>,
     /// How old the next record is that has not been read.
     lag_seconds: Option<f64>,
+    /// Until retention deletes that record.
+    headroom_seconds: Option<f64>,
     member: Option<&'a str>,
     client: Option<&'a str>,
     host: Option<&'a str>,
@@ -153,8 +166,18 @@ async fn describe(shard: &Shard, arguments: &Describe) -> Result<Exit, Failure> 
 fn print(output: &mut Output, group: &str, described: &DescribedGroup, rows: &[OffsetRow<'_>]) {
     let members = described.members.len();
     output.line(&format!("group {group}: {}, members: {members}, protocol: {}", described.state, described.protocol));
-    let mut table =
-        Table::new(&["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "LAG SECONDS", "MEMBER", "CLIENT", "HOST"]);
+    let mut table = Table::new(&[
+        "TOPIC",
+        "PARTITION",
+        "COMMITTED",
+        "END",
+        "LAG",
+        "LAG SECONDS",
+        "HEADROOM",
+        "MEMBER",
+        "CLIENT",
+        "HOST",
+    ]);
     for row in rows {
         let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         let text = |text: Option<&str>| text.unwrap_or("-").to_owned();
@@ -165,6 +188,7 @@ fn print(output: &mut Output, group: &str, described: &DescribedGroup, rows: &[O
             number(row.end),
             number(row.lag),
             row.lag_seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1}")),
+            row.headroom_seconds.map_or_else(|| "-".to_owned(), group_headroom::text),
             text(row.member),
             text(row.client),
             text(row.host),
@@ -181,6 +205,8 @@ struct Standing {
     ends: BTreeMap<Place, Offset>,
     /// How old the next record of each is, where there is one.
     ages: BTreeMap<Place, Duration>,
+    /// Until retention deletes it, where it will.
+    headrooms: BTreeMap<Place, Duration>,
     /// The member that reads each, by its place among the members.
     readers: BTreeMap<Place, usize>,
 }
@@ -208,7 +234,10 @@ impl Standing {
             }
         }
         let ages = ages(shard, client, &committed, &ends, limit).await;
-        Ok(Self { committed, ends, ages, readers })
+        let headrooms = group_headroom::headrooms(client, shard.wall(), &committed, &ends, &ages);
+        // What can't be told is shown as unknown.
+        let headrooms = session::within(shard, limit, headrooms).await.and_then(Result::ok).unwrap_or_default();
+        Ok(Self { committed, ends, ages, headrooms, readers })
     }
 
     fn rows<'a>(&'a self, group: &'a str, described: &'a DescribedGroup) -> Vec<OffsetRow<'a>> {
@@ -227,6 +256,7 @@ impl Standing {
                 end: end.map(|offset| offset.0),
                 lag,
                 lag_seconds: age.or_else(|| lag.filter(|lag| *lag == 0).map(|_| 0.0)),
+                headroom_seconds: self.headrooms.get(place).map(Duration::as_secs_f64),
                 member: member.map(|member| member.id.as_str()),
                 client: member.map(|member| member.client_id.as_str()),
                 host: member.map(|member| member.host.as_str()),

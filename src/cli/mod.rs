@@ -7,6 +7,7 @@ mod consume_group;
 mod doctor;
 mod failure;
 mod group;
+mod group_headroom;
 mod group_reset;
 mod log;
 mod output;

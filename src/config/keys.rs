@@ -29,6 +29,10 @@ pub const KEYS: &[Key] = keys! {
         "Where metrics and health are asked for; port 0 takes a free one.";
     "metrics-partitions-max", |node| node.metrics_partitions_max.to_string(), "0 to 100000",
         "Partitions that have metrics of their own, shared evenly by the shards; 0 for none.";
+    "metrics-groups-max", |node| node.metrics_groups_max.to_string(), "0 to 100000",
+        "Groups that have metrics of their own, shared evenly by the shards; 0 for none.";
+    "metrics-group-partitions-max", |node| node.metrics_group_partitions_max.to_string(), "0 to 100000",
+        "Partitions read by groups that have metrics of their own, one for each group, shared evenly by the shards; 0 for none.";
     "data-dir", |node| node.data_dir.display().to_string(), "a directory", "Where everything is kept.";
     "shards", |node| node.shards.map_or_else(String::new, |shards| shards.to_string()), "1 to 256",
         "Shards to run; unset, one for each core that the process may use.";
@@ -75,6 +79,12 @@ pub const KEYS: &[Key] = keys! {
         "How long a member may be silent whose broker assigns it its partitions (KIP-848).";
     "group-consumer-heartbeat-interval-ms", |node| node.group_consumer_heartbeat_interval_ms.to_string(),
         "1 to below group-consumer-session-timeout-ms", "How often such a member is asked to be heard of.";
+    "group-lag-interval-ms", |node| node.group_lag_interval_ms.to_string(), "100 to 3600000, or 0 for never",
+        "How long after one look at how far groups are behind the next is taken.";
+    "group-headroom-warning-ms", |node| node.group_headroom_warning_ms.to_string(), "any number; 0 for never",
+        "A group is warned of once retention will delete within this what it has not read; a quarter of the topic's retention.ms where that is less.";
+    "group-stall-warning-ms", |node| node.group_stall_warning_ms.to_string(), "any number; 0 for never",
+        "A member is warned of that has held a partition for so long, with records to read, without a commit of another offset.";
     "offset-metadata-max-bytes", |node| node.offset_metadata_max_bytes.to_string(), "any number of bytes",
         "What a consumer may keep beside an offset.";
     "offsets-retention-minutes", |node| node.offsets_retention_minutes.to_string(), "at least 1",

@@ -33,6 +33,10 @@ pub struct NodeConfig {
     pub http: String,
     /// Partitions that have metrics of their own, over all shards.
     pub metrics_partitions_max: u32,
+    /// Groups that have metrics of their own, over all shards.
+    pub metrics_groups_max: u32,
+    /// Partitions of groups that have metrics of their own, over all shards.
+    pub metrics_group_partitions_max: u32,
     pub data_dir: PathBuf,
     /// Shards to run; none: one for each core that this process may use.
     pub shards: Option<u16>,
@@ -77,6 +81,12 @@ pub struct NodeConfig {
     pub group_consumer_session_timeout_ms: i32,
     /// `group.consumer.heartbeat.interval.ms`
     pub group_consumer_heartbeat_interval_ms: i32,
+    /// How often the lag of groups is looked at, in milliseconds; 0 for never.
+    pub group_lag_interval_ms: u32,
+    /// Headroom below which is warned, in milliseconds; a quarter of `retention.ms` where that is less.
+    pub group_headroom_warning_ms: u64,
+    /// How long a member may hold a partition without progress before it is warned of, in milliseconds.
+    pub group_stall_warning_ms: u64,
     /// `offset.metadata.max.bytes`
     pub offset_metadata_max_bytes: u32,
     /// `offsets.retention.minutes`
@@ -93,6 +103,8 @@ impl Default for NodeConfig {
             advertised: None,
             http: "127.0.0.1:8082".to_owned(),
             metrics_partitions_max: 0,
+            metrics_groups_max: 1000,
+            metrics_group_partitions_max: 1000,
             data_dir: PathBuf::from("./tidemill-data"),
             shards: None,
             pin: true,
@@ -119,6 +131,9 @@ impl Default for NodeConfig {
             group_members_max: i32::MAX as u32,
             group_consumer_session_timeout_ms: 45_000,
             group_consumer_heartbeat_interval_ms: 5000,
+            group_lag_interval_ms: 10_000,
+            group_headroom_warning_ms: 3_600_000,
+            group_stall_warning_ms: 300_000,
             offset_metadata_max_bytes: 4096,
             offsets_retention_minutes: 7 * 24 * 60,
             offsets_partitions: 50,
@@ -308,6 +323,10 @@ impl NodeConfig {
         bound(http, "http", &self.http)?;
         let series = self.metrics_partitions_max;
         bound(series <= 100_000, "metrics-partitions-max", &series)?;
+        let groups = self.metrics_groups_max;
+        bound(groups <= 100_000, "metrics-groups-max", &groups)?;
+        let group_partitions = self.metrics_group_partitions_max;
+        bound(group_partitions <= 100_000, "metrics-group-partitions-max", &group_partitions)?;
         let shards = self.shards.unwrap_or(1);
         bound((1..=256).contains(&shards), "shards", &shards)?;
         let memory_min = 128 * MIB * u64::from(shards);
@@ -349,6 +368,8 @@ impl NodeConfig {
         let heartbeat = self.group_consumer_heartbeat_interval_ms;
         let is_often = i64::from(heartbeat) < i64::from(session);
         bound(heartbeat >= 1 && is_often, "group-consumer-heartbeat-interval-ms", &heartbeat)?;
+        let lag = self.group_lag_interval_ms;
+        bound(lag == 0 || (100..=3_600_000).contains(&lag), "group-lag-interval-ms", &lag)?;
         let retention = self.offsets_retention_minutes;
         bound(retention >= 1, "offsets-retention-minutes", &retention)?;
         let partitions = self.offsets_partitions;

@@ -6,6 +6,7 @@ use wire::consumer_protocol::{ConsumerProtocolSubscription, PROTOCOL_TYPE};
 use super::classic::ClassicGroup;
 use super::consumer::{ConsumerGroup, Rejection, Step};
 use super::effects::{Effects, Record};
+use super::lag::GroupLag;
 use super::message::ListedGroup;
 use super::offsets::{Idle, Offsets};
 use super::table::Moment;
@@ -23,6 +24,8 @@ pub enum Members {
 pub struct Group {
     pub members: Members,
     pub offsets: Offsets,
+    /// How far it was behind at the last look; `None` before there was one, and without offsets.
+    pub lag: Option<GroupLag>,
     /// Its members are, or were, in its log: it is there even without offsets.
     pub is_recorded: bool,
     /// What its members come to on the heap, as the last step that changed them left them.
@@ -41,7 +44,7 @@ impl Group {
     }
 
     fn of(members: Members) -> Self {
-        Self { members, offsets: Offsets::default(), is_recorded: false, members_bytes: 0 }
+        Self { members, offsets: Offsets::default(), lag: None, is_recorded: false, members_bytes: 0 }
     }
 
     /// What its members come to on the heap, about.

@@ -84,6 +84,14 @@ impl Coordinators {
         self.running.borrow().get(&index).cloned()
     }
 
+    /// All coordinators, by their partitions.
+    #[must_use]
+    pub fn all(&self) -> Vec<Rc<Coordinator>> {
+        let mut all: Vec<_> = self.running.borrow().iter().map(|(index, running)| (*index, running.clone())).collect();
+        all.sort_by_key(|(index, _)| *index);
+        all.into_iter().map(|(_, running)| running).collect()
+    }
+
     /// All groups that are coordinated here. LOAD_IN_PROGRESS where some are not known yet.
     ///
     /// # Errors
@@ -181,6 +189,11 @@ async fn give_answers(coordinator: Rc<Coordinator>) {
 }
 
 impl Coordinator {
+    /// Looks at the groups, or keeps what was seen of them; `None` while the log is being read.
+    pub fn with_table<T>(&self, f: impl FnOnce(&mut GroupTable) -> T) -> Option<T> {
+        self.table.borrow_mut().as_mut().map(f)
+    }
+
     /// Has a request taken up and waits for its answer.
     pub async fn ask(&self, request: GroupRequest) -> GroupAnswer {
         if self.table.borrow().is_none() {
@@ -445,9 +458,9 @@ fn batch_of(records: &[Record], now: WallTime) -> Result<Vec<u8>, BuildError> {
 }
 
 /// The topics of the view that a shard has.
-struct ViewTopics<'v> {
-    view: &'v View,
-    number: u64,
+pub(super) struct ViewTopics<'v> {
+    pub(super) view: &'v View,
+    pub(super) number: u64,
 }
 
 impl Topics for ViewTopics<'_> {
@@ -469,7 +482,7 @@ impl Topics for ViewTopics<'_> {
     }
 }
 
-fn moment(node: &Node) -> Moment {
+pub(super) fn moment(node: &Node) -> Moment {
     Moment { instant: node.shard.now(), wall: node.shard.wall() }
 }
 

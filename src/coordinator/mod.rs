@@ -3,7 +3,7 @@
 //! Owner: the shard that owns the group's partition of `__consumer_offsets`. Everything that decides is pure: `classic/` is one group whose members
 //! share the partitions out, `consumer/` one whose coordinator does (KIP-848), by one of the assignors of `assignor/`; `offsets.rs` is what a group
 //! has committed, `group.rs` a group of either kind with its offsets, `table.rs` all groups of one partition. They turn a request, or a deadline,
-//! into [`Effects`]: records for the partition's log, answers, deadlines. `host.rs` runs a table on its log.
+//! into [`Effects`]: records for the partition's log, answers, deadlines. `host.rs` runs a table on its log; `lag/` watches how groups get on.
 //!
 //! Invariants
 //! - An answer leaves once the records of its step are committed, and all those before: nobody acts on what a crash could take back.
@@ -18,6 +18,7 @@ pub mod consumer;
 mod effects;
 mod group;
 mod host;
+pub mod lag;
 pub mod message;
 mod offsets;
 mod records;

@@ -1,15 +1,25 @@
 //! What one group has committed, and when that is forgotten (KIP-211). Pure.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use base::{PartitionIndex, WallTime};
 
+use super::lag::Progress;
 use super::message::{CommittedOffset, TopicPartition};
 
 /// The offsets of a group, by topic and partition.
 #[derive(Clone, Debug, Default)]
 pub struct Offsets {
-    topics: BTreeMap<String, BTreeMap<PartitionIndex, CommittedOffset>>,
+    topics: BTreeMap<String, BTreeMap<PartitionIndex, Kept>>,
+}
+
+/// An offset, and what was seen of how the group gets on from there: of this broker's run, and of no effect on anything kept.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    pub committed: CommittedOffset,
+    pub progress: Progress,
 }
 
 /// From when on the offsets of a group may be forgotten.
@@ -24,7 +34,11 @@ pub enum Idle {
 impl Offsets {
     #[must_use]
     pub fn get(&self, topic: &str, partition: PartitionIndex) -> Option<&CommittedOffset> {
-        self.topics.get(topic)?.get(&partition)
+        self.topics.get(topic)?.get(&partition).map(|kept| &kept.committed)
+    }
+
+    pub fn progress_mut(&mut self, of: &TopicPartition) -> Option<&mut Progress> {
+        self.topics.get_mut(&of.topic)?.get_mut(&of.partition).map(|kept| &mut kept.progress)
     }
 
     /// What was there before.
@@ -32,7 +46,13 @@ impl Offsets {
         if !self.topics.contains_key(&of.topic) {
             self.topics.insert(of.topic.clone(), BTreeMap::new());
         }
-        self.topics.get_mut(&of.topic)?.insert(of.partition, committed)
+        match self.topics.get_mut(&of.topic)?.entry(of.partition) {
+            Entry::Vacant(place) => {
+                place.insert(Kept { committed, progress: Progress::default() });
+                None
+            }
+            Entry::Occupied(place) => Some(std::mem::replace(&mut place.into_mut().committed, committed)),
+        }
     }
 
     pub fn remove(&mut self, of: &TopicPartition) -> Option<CommittedOffset> {
@@ -41,7 +61,7 @@ impl Offsets {
         if partitions.is_empty() {
             self.topics.remove(&of.topic);
         }
-        removed
+        removed.map(|kept| kept.committed)
     }
 
     #[must_use]
@@ -53,7 +73,19 @@ impl Offsets {
     pub fn iter(&self) -> impl Iterator<Item = (TopicPartition, &CommittedOffset)> {
         self.topics.iter().flat_map(|(topic, partitions)| {
             let of = |partition: &PartitionIndex| TopicPartition { topic: topic.clone(), partition: *partition };
-            partitions.iter().map(move |(partition, committed)| (of(partition), committed))
+            partitions.iter().map(move |(partition, kept)| (of(partition), &kept.committed))
+        })
+    }
+
+    /// Those behind a partition, all without one, by topic and partition.
+    pub fn after(&self, last: Option<&TopicPartition>) -> impl Iterator<Item = (&str, PartitionIndex, &Kept)> {
+        let from = last.map_or("", |last| last.topic.as_str());
+        self.topics.range::<str, _>((Included(from), Unbounded)).flat_map(move |(topic, partitions)| {
+            let from = match last {
+                Some(last) if last.topic == *topic => Excluded(last.partition),
+                _ => Unbounded,
+            };
+            partitions.range((from, Unbounded)).map(|(partition, kept)| (topic.as_str(), *partition, kept))
         })
     }
 
@@ -72,7 +104,7 @@ impl Offsets {
         let mut due = Vec::new();
         for (topic, partitions) in &self.topics {
             let Some(idle) = idle(topic) else { continue };
-            let of_topic = partitions.iter().filter(|(_, committed)| is_due(idle, committed));
+            let of_topic = partitions.iter().filter(|(_, kept)| is_due(idle, &kept.committed));
             due.extend(of_topic.map(|(partition, _)| TopicPartition { topic: topic.clone(), partition: *partition }));
         }
         due
@@ -116,6 +148,27 @@ mod tests {
         assert_eq!(due(Some(Idle::Since(WallTime(300))), 1300), ["early"]);
         assert_eq!(due(Some(Idle::Since(WallTime(300))), 1500), ["early", "late"]);
         assert!(due(Some(Idle::SinceCommit), -5000).is_empty(), "a clock that went back");
+    }
+
+    #[test]
+    fn they_are_gone_through_some_at_a_time() {
+        let mut offsets = Offsets::default();
+        let all: Vec<_> =
+            ["a", "b", "c"].iter().flat_map(|topic| [0, 1, 7].map(|partition| (*topic, partition))).collect();
+        for (topic, partition) in &all {
+            let of = TopicPartition { topic: (*topic).to_owned(), partition: PartitionIndex(*partition) };
+            offsets.set(&of, committed(1, None));
+        }
+        for count in 1..=all.len() {
+            let (mut met, mut last) = (Vec::new(), None);
+            loop {
+                let some: Vec<_> = offsets.after(last.as_ref()).take(count).collect();
+                let Some((topic, partition, _)) = some.last() else { break };
+                last = Some(TopicPartition { topic: (*topic).to_owned(), partition: *partition });
+                met.extend(some.iter().map(|(topic, partition, _)| (*topic, partition.0)));
+            }
+            assert_eq!(met, all, "{count} at a time");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::consumer::{
 };
 use super::effects::{Effects, Record, Timer};
 use super::group::{Group, Members};
+use super::lag::PROGRESS_BYTES;
 use super::message::{
     Commit, CommittedOffset, DescribedGroup, FetchOffsets, GroupAnswer, GroupRequest, Join, Joined, ListedGroup,
     Synced, Ticket, TopicPartition,
@@ -34,7 +35,7 @@ pub struct Moment {
 #[derive(Debug)]
 pub struct GroupTable {
     config: GroupConfig,
-    groups: BTreeMap<String, Group>,
+    pub(super) groups: BTreeMap<String, Group>,
     timers: BTreeSet<(Instant, String, Timer)>,
     /// What all groups come to on the heap, about.
     bytes: usize,
@@ -45,7 +46,7 @@ pub struct GroupTable {
 /// A group, besides its name, members and offsets.
 const GROUP_BYTES: usize = 600;
 /// An offset, besides the name of its topic and its metadata.
-const OFFSET_BYTES: usize = 160;
+const OFFSET_BYTES: usize = 160 + PROGRESS_BYTES;
 
 impl GroupTable {
     #[must_use]

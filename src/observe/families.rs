@@ -127,6 +127,27 @@ families! {
     PartitionEnd: Gauge "tidemill_partition_end_offset" ["shard", "topic", "partition"] "The offset of the next record.";
     PartitionBytes: Gauge "tidemill_partition_bytes" ["shard", "topic", "partition"] "Size of a partition's log.";
     PartitionsUntold: Gauge "tidemill_partitions_untold" ["shard"] "Partitions without series of their own: see metrics-partitions-max.";
+
+    GroupLagRecordsMax: Gauge "tidemill_group_lag_records_max" ["shard", "group"]
+        "Records that a group has not read of a partition: the most of all that it has committed an offset of. All metrics of groups are as of the last look: see group-lag-interval-ms.";
+    GroupLagSecondsMax: Gauge "tidemill_group_lag_seconds_max" ["shard", "group"]
+        "The age of the next record that a group has not read: of the partition where that is oldest; 0 where it has read all.";
+    GroupHeadroomSecondsMin: Gauge "tidemill_group_retention_headroom_seconds_min" ["shard", "group"]
+        "Until retention deletes what a group has not read, as things stand: of the partition where that comes first; 0 where it has. Missing where it will delete nothing unread.";
+    GroupLostRecords: Gauge "tidemill_group_lost_records" ["shard", "group"]
+        "Records below the start of their partition that a group had not read, until it commits an offset above.";
+    GroupStalledPartitions: Gauge "tidemill_group_stalled_partitions" ["shard", "group"]
+        "Partitions that a member has held for group-stall-warning-ms, with records to read, without a commit of another offset.";
+    GroupReassignedPartitions: Gauge "tidemill_group_reassigned_partitions" ["shard", "group"]
+        "Partitions that went from one member to another three times or more, with records to read, without a commit of another offset: they may all fail at one record.";
+    GroupLagRecords: Gauge "tidemill_group_lag_records" ["shard", "group", "topic", "partition"] "Records that a group has not read of a partition.";
+    GroupLagSeconds: Gauge "tidemill_group_lag_seconds" ["shard", "group", "topic", "partition"]
+        "The age of the next of them; missing where it has no timestamp or can't be read.";
+    GroupHeadroomSeconds: Gauge "tidemill_group_retention_headroom_seconds" ["shard", "group", "topic", "partition"]
+        "Until retention deletes it: by age, or by size at the rate of appends of the last minutes, whichever comes first.";
+    GroupsUntold: Gauge "tidemill_groups_untold" ["shard"] "Groups without series of their own: see metrics-groups-max.";
+    GroupPartitionsUntold: Gauge "tidemill_group_partitions_untold" ["shard"]
+        "Partitions of groups without series of their own: see metrics-group-partitions-max.";
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod exposition;
 mod families;
+mod group_metrics;
 mod life;
 mod requests;
 mod shard_metrics;

@@ -5,6 +5,7 @@ use storage::{Log, SpaceState, Status};
 
 use super::exposition::Exposition;
 use super::families::Metric;
+use super::group_metrics::groups;
 use crate::api::kafka::TABLE;
 use crate::node::Node;
 
@@ -19,6 +20,7 @@ pub async fn of_shard(node: &Node) -> Exposition {
     requests(node, &mut told);
     storage(node, &mut told);
     partitions(node, &mut told).await;
+    groups(node, &mut told).await;
     told
 }
 

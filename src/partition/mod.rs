@@ -11,12 +11,14 @@ mod admin;
 mod failures;
 mod fetch;
 mod interest;
+mod lag;
 mod offsets;
 mod produce;
 mod table;
 
 pub use admin::{delete_records, log_sizes, producers};
 pub use fetch::{FetchCancels, Reader, Readers, WaitingFetch, fetch};
+pub use lag::measure_lag;
 pub use offsets::{epoch_ends, list_offsets};
 pub use produce::produce;
 pub use table::{Partition, PartitionTable, open, remove};

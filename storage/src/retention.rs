@@ -87,9 +87,44 @@ pub fn retention_plan(log: &LogExtent, limits: &RetentionLimits, now: Option<Wal
 }
 
 fn age_ms(segment: &SegmentMeta, now: WallTime) -> i64 {
-    let newest =
-        if segment.max_timestamp.0 >= 0 { segment.max_timestamp.min(segment.last_append) } else { segment.last_append };
-    now.0.saturating_sub(newest.0)
+    now.0.saturating_sub(newest(segment).0)
+}
+
+/// The time a segment ages from.
+fn newest(segment: &SegmentMeta) -> WallTime {
+    if segment.max_timestamp.0 >= 0 { segment.max_timestamp.min(segment.last_append) } else { segment.last_append }
+}
+
+/// How long a record stays, as things stand: until the first of the two has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Kept {
+    /// Until the broker's clock is past this, later where more comes into its segment; `None` where its age does not count.
+    pub until: Option<WallTime>,
+    /// Until so many more bytes have been appended; `None` where the size of the log does not count.
+    pub bytes: Option<u64>,
+}
+
+/// How long the record at `offset` stays. It goes with its segment, which goes once all before it have, and not before it has rolled: at
+/// `roll_bytes`, unless its age makes it roll earlier.
+#[must_use]
+pub fn kept(log: &LogExtent, limits: &RetentionLimits, roll_bytes: u64, offset: Offset) -> Kept {
+    let Some(holder) = log.segments.iter().position(|segment| segment.end_offset > offset) else {
+        return Kept::default();
+    };
+    let up_to = log.segments[..=holder].iter().filter(|segment| segment.end_offset > log.log_start);
+    let newest = up_to.map(newest).max();
+    let until = newest.zip(limits.retention_ms).map(|(newest, limit)| WallTime(newest.0.saturating_add(limit)));
+    let rest: u64 = log.segments[holder + 1..].iter().map(|segment| segment.bytes).sum();
+    let to_roll = match holder + 1 == log.segments.len() {
+        true => roll_bytes.saturating_sub(log.segments[holder].bytes),
+        false => 0,
+    };
+    let bytes = limits.bytes().map(|limit| match limit {
+        // Even the active segment is more than enough.
+        0 => 0,
+        limit => limit.saturating_sub(rest).saturating_add(to_roll),
+    });
+    Kept { until, bytes }
 }
 
 #[cfg(test)]
@@ -176,6 +211,62 @@ mod tests {
         let empty = [SegmentMeta::new(Offset(0), WallTime(0))];
         let log = LogExtent { segments: &empty, log_start: Offset(0), high_watermark: Offset(0) };
         assert_eq!(retention_plan(&log, &limits, Some(WallTime(50))).segments, 0, "nothing to roll");
+    }
+
+    #[test]
+    fn how_long_a_record_stays() {
+        let mut log = [segment(0, 10, 10), segment(1, 50, 50), segment(2, 30, 30), segment(3, 60, 60)];
+        log[3].sealed = false;
+        let of = |limits: &RetentionLimits, start: i64, offset: i64| {
+            let extent = LogExtent { segments: &log, log_start: Offset(start), high_watermark: Offset(40) };
+            let kept = kept(&extent, limits, 250, Offset(offset));
+            (kept.until.map(|until| until.0), kept.bytes)
+        };
+        let by_time = RetentionLimits { retention_ms: Some(1000), ..NONE };
+        // The third goes once the second has.
+        for (offset, until) in [(0, 1010), (9, 1010), (10, 1050), (25, 1050), (30, 1060), (39, 1060)] {
+            assert_eq!(of(&by_time, 0, offset), (Some(until), None), "offset {offset}");
+        }
+        assert_eq!(of(&by_time, 20, 25), (Some(1030), None), "what lies below the start holds nothing up");
+        assert_eq!(of(&by_time, 0, 40), (None, None), "nothing is there yet");
+        assert_eq!(of(&NONE, 0, 5), (None, None));
+        let by_size = |bytes| RetentionLimits { retention_bytes: Some(bytes), ..NONE };
+        for (limit, offset, bytes) in
+            [(350, 5, 50), (300, 5, 0), (100, 5, 0), (350, 15, 150), (350, 35, 500), (0, 35, 0)]
+        {
+            assert_eq!(of(&by_size(limit), 0, offset), (None, Some(bytes)), "{limit} bytes, offset {offset}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// A segment goes by time just after it was said to, and by size with the byte it was said to.
+        #[test]
+        fn what_is_kept_is_what_the_plan_keeps(
+            times in proptest::collection::vec(0..300i64, 2..8), offset in 0..60i64,
+            retention_ms in 0..400i64, limit in 1..900u64,
+        ) {
+            let segments: Vec<_> = times.iter().enumerate().map(|(index, &time)| segment(index as i64, time, time)).collect();
+            let end = segments.len() as i64 * 10;
+            let offset = offset.min(end - 11);
+            let log = LogExtent { segments: &segments, log_start: Offset(0), high_watermark: Offset(end) };
+            let goes = |log: &LogExtent, limits, now| retention_plan(log, &limits, Some(WallTime(now))).log_start.0 > offset;
+            let by_time = RetentionLimits { retention_ms: Some(retention_ms), ..NONE };
+            let until = kept(&log, &by_time, 100, Offset(offset)).until.expect("there is a limit").0;
+            prop_assert!(!goes(&log, by_time, until) && goes(&log, by_time, until + 1));
+            let by_size = RetentionLimits { retention_bytes: Some(limit), ..NONE };
+            let bytes = kept(&log, &by_size, 100, Offset(offset)).bytes.expect("there is a limit");
+            let mut grown = segments.clone();
+            grown.push(SegmentMeta { bytes, ..segment(segments.len() as i64, 0, 0) });
+            let more = LogExtent { segments: &grown, log_start: Offset(0), high_watermark: Offset(end) };
+            prop_assert!(goes(&more, by_size, 0), "{bytes} bytes are enough");
+            if bytes > 0 {
+                grown.last_mut().expect("just put there").bytes = bytes - 1;
+                let less = LogExtent { segments: &grown, log_start: Offset(0), high_watermark: Offset(end) };
+                prop_assert!(!goes(&less, by_size, 0), "one less is not");
+            }
+        }
     }
 
     proptest! {

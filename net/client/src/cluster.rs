@@ -2,7 +2,10 @@
 //!
 //! Stateless, like the rest of administration.
 
-use base::BrokerId;
+use std::collections::BTreeMap;
+
+use base::{BrokerId, PartitionIndex};
+use wire::messages::describe_log_dirs::{DescribableLogDirTopic, DescribeLogDirsPartition};
 use wire::messages::{
     ApiVersionsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -114,6 +117,42 @@ impl Client {
             }
         });
         Ok(dirs.collect())
+    }
+
+    /// The sizes in bytes of partitions, by what the leader of each has of it; those that a leader does not know are missing.
+    ///
+    /// # Errors
+    /// A partition has no leader, or a broker refuses or does not answer. One attempt.
+    pub async fn partition_sizes(
+        &self,
+        partitions: &[(&str, PartitionIndex)],
+    ) -> Result<BTreeMap<(String, PartitionIndex), u64>, Error> {
+        let mut by_leader: BTreeMap<BrokerId, BTreeMap<&str, Vec<PartitionIndex>>> = BTreeMap::new();
+        for &(topic, partition) in partitions {
+            let (leader, _) = self.leader(topic, partition).await?;
+            by_leader.entry(leader).or_default().entry(topic).or_default().push(partition);
+        }
+        let mut sizes = BTreeMap::new();
+        for (leader, topics) in by_leader {
+            let asked =
+                |(topic, partitions): (_, Vec<_>)| DescribableLogDirTopic { topic, partitions: partitions.into() };
+            let request = DescribeLogDirsRequest { topics: Some(topics.into_iter().map(asked).collect()) };
+            let reply = self.call(leader, &request).await?;
+            let response: DescribeLogDirsResponse<'_> = reply.decode()?;
+            if response.error_code.is_error() {
+                return Err(Error::refused(format!("log directories of broker {leader}"), response.error_code, None));
+            }
+            for dir in &response.results {
+                for topic in &dir.topics {
+                    let size = |found: DescribeLogDirsPartition| {
+                        let bytes = u64::try_from(found.partition_size).ok().filter(|_| !found.is_future_key)?;
+                        Some(((topic.name.to_owned(), found.partition_index), bytes))
+                    };
+                    sizes.extend(topic.partitions.iter().filter_map(size));
+                }
+            }
+        }
+        Ok(sizes)
     }
 
     /// The features whose levels are final; empty from a broker that tells none.

@@ -14,10 +14,12 @@ mod sync;
 mod timers;
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
 
 use base::{Instant, WallTime};
 use wire::ErrorCode;
+use wire::consumer_protocol::PROTOCOL_TYPE;
 
 pub use migration::{ClassicMember, Takeover};
 
@@ -188,6 +190,23 @@ impl ClassicGroup {
             State::CompletingRebalance { .. } => "CompletingRebalance",
             State::Stable => "Stable",
         }
+    }
+
+    /// The member that comes next by its id, and its share, which it has from generation to generation until it has asked for another one.
+    #[must_use]
+    pub fn share_after(&self, member_id: Option<&str>) -> Option<(&str, &[u8])> {
+        if self.protocol_type() != Some(PROTOCOL_TYPE) {
+            return None;
+        }
+        let from = member_id.map_or(Unbounded, Excluded);
+        let (id, member) = self.members.range::<str, _>((from, Unbounded)).next()?;
+        Some((id, &member.assignment))
+    }
+
+    /// What a member calls itself, and where it is.
+    #[must_use]
+    pub fn client_of(&self, member_id: &str) -> Option<(&str, &str)> {
+        self.members.get(member_id).map(|member| (member.client_id.as_str(), member.client_host.as_str()))
     }
 
     /// What the members said to the protocol that was chosen.

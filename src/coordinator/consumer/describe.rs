@@ -1,5 +1,7 @@
 //! A group as administrators see it.
 
+use storage::LogId;
+
 use super::message::{DescribedConsumer, DescribedConsumerGroup};
 use super::{ConsumerGroup, Member};
 
@@ -16,6 +18,18 @@ impl ConsumerGroup {
         } else {
             "Reconciling"
         }
+    }
+
+    /// The member that has a partition, or is to give it up.
+    #[must_use]
+    pub fn owner(&self, of: LogId) -> Option<&str> {
+        self.owners.get(&of).map(String::as_str)
+    }
+
+    /// What a member calls itself, and where it is.
+    #[must_use]
+    pub fn client_of(&self, member_id: &str) -> Option<(&str, &str)> {
+        self.members.get(member_id).map(|member| (member.said.client_id.as_str(), member.said.client_host.as_str()))
     }
 
     /// As ConsumerGroupDescribe shows it.

@@ -133,6 +133,7 @@ impl Log {
             }
         };
         state.end = Offset(last_offset.0 + 1);
+        state.appended_bytes += batch.len() as u64;
         state.dirty = true;
         state.active_mut().note(&header, options.wall_now);
         if options.leader_epoch.0 >= 0 && options.leader_epoch > state.epochs.latest() {

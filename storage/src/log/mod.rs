@@ -30,6 +30,7 @@ use crate::epochs::{EpochEnd, EpochTable};
 use crate::manifest::LogRecord;
 use crate::producer::{ActiveProducer, ProducerTable};
 use crate::read::{Cursors, LogSource, LogView, Read, ReadError, ReadLimits};
+use crate::retention::{Kept, LogExtent, RetentionLimits, kept};
 use crate::segment::{ActiveSegment, RollLimits, SegmentMeta, SegmentName, jittered_ms};
 use crate::space::SpaceClass;
 use crate::store::core::StoreCore;
@@ -74,6 +75,8 @@ pub(crate) struct LogState {
     pub(crate) placement: PlacementEpoch,
     pub(crate) start: Offset,
     pub(crate) end: Offset,
+    /// Since the store opened it.
+    pub(crate) appended_bytes: u64,
     pub(crate) held_end: Offset,
     pub(crate) durable_end: Offset,
     /// How far the tail's bytes are in the journal, flushed: destage goes no further.
@@ -156,6 +159,11 @@ impl LogState {
             segment_ms: jittered_ms(config.segment_ms_max(), config.segment_jitter_ms, self.placement.0, base),
             index_bytes: SEGMENT_INDEX_BYTES,
         }
+    }
+
+    pub(crate) fn retention_limits(&self) -> RetentionLimits {
+        let LogConfig { retention_ms, retention_bytes, retention_topic_bytes_share, .. } = self.config;
+        RetentionLimits { retention_ms, retention_bytes, topic_share_bytes: retention_topic_bytes_share }
     }
 
     /// Seals the active segment and begins the next one at the end of the log.
@@ -293,6 +301,21 @@ impl Log {
         self.0.state.borrow().segments().map(|segment| segment.bytes).sum()
     }
 
+    /// Bytes of all batches appended since the store opened it: what its growth is measured by.
+    #[must_use]
+    pub fn appended_bytes(&self) -> u64 {
+        self.0.state.borrow().appended_bytes
+    }
+
+    /// How long retention lets the record at `offset` be, as things stand.
+    #[must_use]
+    pub fn kept(&self, offset: Offset) -> Kept {
+        let state = self.0.state.borrow();
+        let segments: Vec<_> = state.segments().copied().collect();
+        let extent = LogExtent { segments: &segments, log_start: state.start, high_watermark: state.high_watermark };
+        kept(&extent, &state.retention_limits(), state.config.segment_bytes, offset)
+    }
+
     /// The idempotent producers that the log remembers, by id.
     #[must_use]
     pub fn producers(&self) -> Vec<ActiveProducer> {
@@ -327,6 +350,16 @@ impl Log {
         let damaged = |segment: Offset| self.note_damaged_index(segment);
         let upto = self.high_watermark();
         crate::read::offset_for_time(self, &self.0.core.blocks, at, upto, damaged).await
+    }
+
+    /// The first record at `offset` or above it, below the high watermark: one batch is read, more where compaction has emptied it.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn record_at(&self, offset: Offset) -> Result<Option<TimestampOffset>, ReadError> {
+        let damaged = |segment: Offset| self.note_damaged_index(segment);
+        let upto = self.high_watermark();
+        crate::read::record_at(self, &self.0.core.blocks, offset, upto, damaged).await
     }
 
     /// The record with the largest timestamp, if it is below the high watermark.

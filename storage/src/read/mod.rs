@@ -25,7 +25,7 @@ pub use blocks::{BlockCache, BlockFile, READ_BLOCK_BYTES};
 pub use cursors::{Cursor, Cursors};
 pub use disk::{DISK_READ_BYTES_MAX, DiskRead, scan_headers};
 pub use plan::{Misplaced, Passed, Read, ReadLimits, Walk};
-pub use times::{max_timestamp, offset_for_time};
+pub use times::{max_timestamp, offset_for_time, record_at};
 pub use view::{DiskPlan, LogSource, LogView, ReadPlan, SegmentOnDisk};
 
 /// Why a read found nothing.

@@ -491,6 +491,11 @@ fn offsets_by_time() {
                     "{at}"
                 );
             }
+            for (offset, time) in visible(end).step_by(7) {
+                let got = record_at(&*log, &cache, Offset(*offset), Offset(end), note).await.expect("sound");
+                assert_eq!(got.map(|found| (found.offset.0, found.timestamp.0)), Some((*offset, *time)));
+            }
+            assert_eq!(record_at(&*log, &cache, Offset(end), Offset(end), note).await, Ok(None), "not written yet");
             let largest = records.iter().map(|(_, time)| *time).max();
             let expected = records.iter().find(|(_, time)| Some(*time) == largest).copied();
             let got = max_timestamp(&*log, &cache, Offset(end), note).await.expect("sound");

@@ -59,7 +59,8 @@ pub async fn offset_for_time(
             damaged_index(meta.base_offset);
         }
         let end = meta.end_offset.min(upto);
-        let found = first_in(log, cache, at, begin.unwrap_or(from), end, &damaged_index).await?;
+        let span = Span { from: begin.unwrap_or(from), upto: end, scan_bytes: SCAN_BYTES };
+        let found = first_in(log, cache, at, span, &damaged_index).await?;
         if found.is_some() || meta.end_offset >= upto {
             return Ok(found);
         }
@@ -106,17 +107,40 @@ async fn checked_start(
     Ok(holds.then(|| Offset(entry.last_offset.0 + 1)))
 }
 
-/// Looks through the batches from `from` to below `upto`.
+/// The first record at `from` or above it, and below `upto`.
+///
+/// # Errors
+/// See [`ReadError`].
+pub async fn record_at(
+    log: &impl LogSource,
+    cache: &BlockCache,
+    from: Offset,
+    upto: Offset,
+    damaged_index: impl Fn(Offset),
+) -> Result<Option<TimestampOffset>, ReadError> {
+    // Most often the record is in the first batch: no more is read at a time.
+    let span = Span { from, upto, scan_bytes: 0 };
+    first_in(log, cache, WallTime(i64::MIN), span, &damaged_index).await
+}
+
+/// What is looked through.
+struct Span {
+    from: Offset,
+    upto: Offset,
+    /// Bytes of each read, beyond its first batch.
+    scan_bytes: usize,
+}
+
+/// The first record with a timestamp of `at` or later among the batches of a span.
 async fn first_in(
     log: &impl LogSource,
     cache: &BlockCache,
     at: WallTime,
-    from: Offset,
-    upto: Offset,
+    span: Span,
     damaged_index: &impl Fn(Offset),
 ) -> Result<Option<TimestampOffset>, ReadError> {
-    let mut from = from;
-    let limits = ReadLimits { max_bytes: SCAN_BYTES, at_least_one_batch: true, upto };
+    let Span { mut from, upto, scan_bytes } = span;
+    let limits = ReadLimits { max_bytes: scan_bytes, at_least_one_batch: true, upto };
     while from < upto {
         let read = match read_log(log, cache, from, &limits, damaged_index).await {
             // The log's start has moved on meanwhile.

@@ -173,6 +173,7 @@ pub(super) async fn new_log(core: &Rc<StoreCore>, mut record: LogRecord, config:
         placement: record.placement,
         start: record.start,
         end: record.end,
+        appended_bytes: 0,
         held_end: record.end,
         durable_end: record.end,
         durable_address: tail.end().0,

@@ -12,7 +12,7 @@ use super::core::StoreCore;
 use super::wall::WallClock;
 use crate::log::{Log, Status};
 use crate::producer::ProducerLimits;
-use crate::retention::{LogExtent, RetentionLimits, RetentionPlan, retention_plan};
+use crate::retention::{LogExtent, RetentionPlan, retention_plan};
 use crate::segment::roll_reason;
 
 /// After so long without an append a log gives its memory back.
@@ -86,10 +86,5 @@ fn plan(log: &Log, trusted: Option<WallTime>) -> RetentionPlan {
     let state = log.0.state.borrow();
     let segments: Vec<_> = state.segments().copied().collect();
     let extent = LogExtent { segments: &segments, log_start: state.start, high_watermark: state.high_watermark };
-    let limits = RetentionLimits {
-        retention_ms: state.config.retention_ms,
-        retention_bytes: state.config.retention_bytes,
-        topic_share_bytes: state.config.retention_topic_bytes_share,
-    };
-    retention_plan(&extent, &limits, trusted)
+    retention_plan(&extent, &state.retention_limits(), trusted)
 }
