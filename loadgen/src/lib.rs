@@ -8,7 +8,8 @@
 //! | `workload` | what is to be done: the keys of a workload file, which are options too |
 //! | `payload`, `filler`, `keys` | what stands in a record |
 //! | `run` | the run itself: setting up, threads, producers, consumers |
-//! | `measure`, `verify` | what is counted, and what is held against what was acknowledged |
+//! | `measure`, `membership`, `verify` | what is counted, and what is held against what was acknowledged |
+//! | `groups` | what coordinators of consumer groups take, without records |
 //! | `context` | where it takes place: the machine, its disk, the broker |
 //! | `report` | what came of it: figures, and how they are shown |
 //! | `target`, `search`, `compare` | figures held to bounds, the highest rate that holds them, brokers beside each other |
@@ -19,8 +20,10 @@ pub mod commands;
 pub mod compare;
 pub mod context;
 pub mod filler;
+pub mod groups;
 pub mod keys;
 pub mod measure;
+pub mod membership;
 pub mod payload;
 pub mod report;
 pub mod run;

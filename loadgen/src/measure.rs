@@ -27,7 +27,9 @@ impl Window {
         Self { begin_ns, end_ns: begin_ns + duration.as_nanos() as u64 }
     }
 
-    fn has(&self, at_ns: u64) -> bool {
+    /// Whether a time lies in it.
+    #[must_use]
+    pub fn has(&self, at_ns: u64) -> bool {
         (self.begin_ns..self.end_ns).contains(&at_ns)
     }
 

@@ -47,6 +47,9 @@ enum Side {
     Produce,
     Consume,
     EndToEnd,
+    Join,
+    Rebalance,
+    Commit,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,8 +72,14 @@ const PLAIN: &[(&str, Metric)] = &[
     ("client_cpu_us", Metric::ClientCpuUs),
     ("behind_ms", Metric::BehindMs),
 ];
-const SIDES: &[(&str, Side)] =
-    &[("produce", Side::Produce), ("consume", Side::Consume), ("end_to_end", Side::EndToEnd)];
+const SIDES: &[(&str, Side)] = &[
+    ("produce", Side::Produce),
+    ("consume", Side::Consume),
+    ("end_to_end", Side::EndToEnd),
+    ("join", Side::Join),
+    ("rebalance", Side::Rebalance),
+    ("commit", Side::Commit),
+];
 const FIGURES: &[(&str, Figure)] = &[
     ("p50", Figure::P50),
     ("p90", Figure::P90),
@@ -146,6 +155,9 @@ impl Metric {
                     Side::Produce => &report.produce,
                     Side::Consume => &report.consume.latency,
                     Side::EndToEnd => &report.end_to_end,
+                    Side::Join => &report.groups.as_ref()?.join,
+                    Side::Rebalance => &report.groups.as_ref()?.rebalance,
+                    Side::Commit => &report.groups.as_ref()?.commit,
                 };
                 (latency.count > 0).then(|| figure.of(latency))
             }
@@ -327,7 +339,7 @@ mod tests {
             assert_eq!((verdict.value, verdict.margin_percent, verdict.holds), (None, None, false), "{text}");
         }
         let report = Report { broker: None, consume: Default::default(), ..made_up() };
-        for text in ["broker_cpu_us<=9", "consume_p99<=5ms"] {
+        for text in ["broker_cpu_us<=9", "consume_p99<=5ms", "rebalance_p99<=5s"] {
             assert!(!target(text).judge(&report).holds, "{text}");
             assert!(target(text).judge(&report).to_string().contains("not measured"));
         }

@@ -135,7 +135,7 @@ impl CompareArguments {
 /// Topics of its own for each run: what a deletion has not yet taken away, or two names for one broker, do not meet.
 fn for_round(plan: &Plan, name: &str, round: u32) -> Plan {
     let mut plan = plan.clone();
-    plan.workload.topic = format!("{}-r{round}-{name}", plan.workload.topic);
+    plan.workload.rename(&format!("-r{round}-{name}"));
     plan
 }
 

@@ -125,7 +125,7 @@ impl FindMaxArguments {
         let mut measure = |rate: f64, step: usize| {
             let mut plan = plan.clone();
             plan.workload.rate = Rate::constant(rate);
-            plan.workload.topic = format!("{}-s{step}", plan.workload.topic);
+            plan.workload.rename(&format!("-s{step}"));
             self.run.measure(&plan)
         };
         let mut on_step = |step: &Step| step.lines().iter().for_each(|line| say(line));

@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 mod check;
 mod compare;
 mod find_max;
+mod groups;
 mod run;
 mod session;
 mod sink;
@@ -47,6 +48,11 @@ enum Verb {
     /// acknowledged within the measured time, and verification found nothing. Each step has topics of its own: their names end in `-s` and
     /// the step's number. Exits with 1 if not even the lowest rate holds, 3 if verification failed at any rate.
     FindMax(find_max::FindMaxArguments),
+    /// Measure coordinators of consumer groups, without records: how fast members join, share out and commit
+    ///
+    /// Members join, all at once; single ones come and go, over several rounds; all commit, each as fast as it is answered. With
+    /// --rolling-restart members have names (KIP-345) and are restarted one after another: exits with 1 if a partition moved.
+    Groups(groups::GroupsArguments),
     /// Run a null broker, for the generator's own ceiling
     Sink(sink::SinkArguments),
 }
@@ -59,6 +65,7 @@ pub fn run() -> ExitCode {
         Verb::Check(arguments) => arguments.run(),
         Verb::Compare(arguments) => arguments.run(),
         Verb::FindMax(arguments) => arguments.run(),
+        Verb::Groups(arguments) => arguments.run(),
         Verb::Sink(arguments) => arguments.run(),
     };
     exit.into()

@@ -27,7 +27,8 @@ pub struct RunArguments {
     /// How the report is printed
     #[arg(long, value_enum, default_value_t)]
     pub output: Output,
-    /// Write the distributions as produce.hgrm, consume.hgrm and end_to_end.hgrm (in milliseconds) into this folder
+    /// Write the distributions as produce.hgrm, consume.hgrm and end_to_end.hgrm (in milliseconds), of groups also
+    /// join.hgrm, rebalance.hgrm and commit.hgrm, into this folder
     #[arg(long, value_name = "DIR")]
     pub hgrm: Option<PathBuf>,
     /// Write the report as one HTML file
@@ -71,7 +72,7 @@ impl RunArguments {
     /// Writes the files that were asked for.
     pub(super) fn write_files(&self, report: &Report) -> Result<(), Failure> {
         if let Some(folder) = &self.hgrm {
-            let written = hgrm::write(folder, &report.histograms);
+            let written = hgrm::write(folder, report);
             written.map_err(|error| Failure(format!("{}: {error}", folder.display())))?;
         }
         self.html.as_ref().map_or(Ok(()), |path| write_page(path, report))

@@ -20,6 +20,8 @@ fn verbs_are_parsed_or_refused_with_the_reason() {
         "x check --target rate>=1 --target produce_p99<=5ms --bootstrap h:1",
         "x find-max --target produce_p99<=5ms --from 1k --to 1M --precision 2%",
         "x compare --bootstrap a=h:1 --bootstrap b=h:2 --rounds 5",
+        "x run --groups 2 --members 3 --churn leave,kill --group-protocol consumer",
+        "x groups --members 500 --partitions 1000 --rolling-restart",
     ] {
         assert!(parsed(line).is_ok(), "{line}");
     }
@@ -28,6 +30,8 @@ fn verbs_are_parsed_or_refused_with_the_reason() {
         ("x check --target fast", "neither `>=` nor `<=`"),
         ("x find-max --target produce_p99<=5ms --from some", "`some` is not a number"),
         ("x run --rate some", "`some` is not"),
+        ("x groups --group-protocol new", "`new` is not classic or consumer"),
+        ("x groups --members 0", "0 is not in"),
     ] {
         let said = parsed(line).err().unwrap_or_else(|| panic!("{line}: taken"));
         assert!(said.contains(reason), "{line}: {said}");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hdrhistogram::Histogram;
 
-use super::Histograms;
+use super::Report;
 
 /// Lines for each halving of what is left to 100 %, as HdrHistogram's own writers have it.
 const TICKS_PER_HALF_DISTANCE: u32 = 5;
@@ -47,13 +47,15 @@ fn sub_buckets(digits: u8) -> u64 {
     (2 * 10u64.pow(u32::from(digits))).next_power_of_two()
 }
 
-/// Writes `produce.hgrm`, `consume.hgrm` and `end_to_end.hgrm` into a folder, which is made where it is missing.
+/// Writes `produce.hgrm`, `consume.hgrm` and `end_to_end.hgrm` into a folder, which is made where it is missing; where groups read also
+/// `join.hgrm`, `rebalance.hgrm` and `commit.hgrm`.
 ///
 /// # Errors
 /// They can't be written.
-pub fn write(folder: &Path, histograms: &Histograms) -> std::io::Result<()> {
+pub fn write(folder: &Path, report: &Report) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    for (name, histogram) in histograms.named() {
+    let of_groups = report.groups.iter().flat_map(|_| report.group_histograms.named());
+    for (name, histogram) in report.histograms.named().into_iter().chain(of_groups) {
         std::fs::write(folder.join(format!("{name}.hgrm")), text(histogram))?;
     }
     Ok(())

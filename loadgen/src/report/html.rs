@@ -54,6 +54,11 @@ pub fn render(report: &Report) -> String {
     let lines: Vec<Line> =
         report.histograms.named().iter().map(|(name, histogram)| by_percentile(&spoken(name), histogram)).collect();
     body.push_str(&percentile_plot("produce, consume, end to end", &lines));
+    if report.groups.is_some() {
+        let of_groups = report.group_histograms.named();
+        let lines: Vec<Line> = of_groups.iter().map(|(name, histogram)| by_percentile(name, histogram)).collect();
+        body.push_str(&percentile_plot("join, rebalance, commit", &lines));
+    }
     body.push_str("<h2>Over time</h2>\n");
     over_time(&mut body, &report.series);
     body.push_str("<h2>Context</h2>\n");
@@ -77,7 +82,7 @@ fn spoken(name: &str) -> String {
 fn summary(report: &Report) -> String {
     let lines = |name: &str, lines: Vec<String>| vec![name.to_owned(), lines.join("\n")];
     let mut out = rows(&[], &[lines("rate", table::rates(&report.rate))]);
-    let figures: Vec<Vec<String>> = table::three(report)
+    let figures: Vec<Vec<String>> = table::distributions(report)
         .into_iter()
         .map(|(name, latency)| {
             let mut row = vec![name.to_owned(), count(latency.count)];
@@ -85,7 +90,7 @@ fn summary(report: &Report) -> String {
             row
         })
         .collect();
-    out.push_str(&rows(&["", "records", "p50", "p90", "p99", "p99.9", "p99.99", "max"], &figures));
+    out.push_str(&rows(&["", "count", "p50", "p90", "p99", "p99.9", "p99.99", "max"], &figures));
     let share = super::text::percent(report.consume.before_acknowledgement);
     out.push_str(&rows(
         &[],
@@ -94,6 +99,7 @@ fn summary(report: &Report) -> String {
                 "before their acknowledgement",
                 vec![format!("{share} of the records were delivered, and count as 0")],
             ),
+            lines("groups", report.groups.iter().flat_map(table::groups).collect()),
             lines("errors", table::errors(&report.errors)),
             lines("cpu", table::cpu(report)),
             lines("catch-up readers", report.catch_up.iter().map(table::catch_up).collect()),
@@ -254,6 +260,10 @@ mod tests {
             assert!(page.contains(part), "{part}");
         }
         assert_eq!((page.matches("<svg").count(), page.matches("</svg>").count()), (6, 6));
+        let groups = Some(crate::report::GroupFigures { groups: 7, members: 3, ..Default::default() });
+        let with_groups = render(&Report { groups, ..made_up() });
+        assert!(with_groups.contains("7 of 3 members") && with_groups.contains("join, rebalance, commit"));
+        assert_eq!(with_groups.matches("<svg").count(), 7);
         for name in ["table", "figure", "tr", "main", "svg", "div"] {
             let (open, close) = (
                 page.matches(&format!("<{name}>")).count() + page.matches(&format!("<{name} ")).count(),

@@ -2,6 +2,7 @@
 //!
 //! Times are in microseconds where they are shown and in nanoseconds in the histograms.
 
+mod groups;
 pub mod hgrm;
 pub mod html;
 pub mod live;
@@ -13,6 +14,8 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+
+pub use groups::{GroupFigures, GroupHistograms};
 
 /// Significant decimal digits of every histogram.
 pub const HISTOGRAM_DIGITS: u8 = 3;
@@ -34,12 +37,18 @@ pub struct Report {
     /// Readers that began at the start of what was there.
     #[serde(default)]
     pub catch_up: Vec<CatchUp>,
+    /// Where groups read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<GroupFigures>,
     pub verified: Verified,
     /// Second by second of the measured time.
     pub series: Vec<Second>,
     /// Not in the JSON form: written as `.hgrm` files.
     #[serde(skip)]
     pub histograms: Histograms,
+    /// As the histograms.
+    #[serde(skip)]
+    pub group_histograms: GroupHistograms,
 }
 
 /// Where it ran, and against what.
@@ -126,7 +135,7 @@ impl Rate {
 }
 
 /// A distribution of times, in microseconds. All zero where nothing was measured (`count` 0).
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     pub count: u64,
     pub min_us: f64,
@@ -186,6 +195,7 @@ pub struct CatchUp {
 pub struct Verified {
     /// Whether it was done at all.
     pub enabled: bool,
+    /// Counted once for each group, where groups read.
     pub acknowledged: u64,
     pub delivered: u64,
     /// Acknowledged and never delivered.
@@ -201,6 +211,12 @@ pub struct Verified {
     /// Delivered again or late where the producers are not idempotent, as may happen when a batch is sent again.
     #[serde(default)]
     pub allowed: u64,
+    /// Delivered to a group again after a partition changed hands, and not committed before: as may happen.
+    #[serde(default)]
+    pub redelivered: u64,
+    /// A member of a group began, or could begin, below what the group had committed.
+    #[serde(default)]
+    pub regressed: u64,
     /// Records of others on the topics, which are not looked at.
     pub foreign: u64,
     /// The first findings, with their offsets.
@@ -208,10 +224,26 @@ pub struct Verified {
 }
 
 impl Verified {
+    /// Takes in what others have found.
+    pub fn add(&mut self, other: &Self) {
+        self.acknowledged += other.acknowledged;
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.corrupted += other.corrupted;
+        self.unexpected += other.unexpected;
+        self.allowed += other.allowed;
+        self.redelivered += other.redelivered;
+        self.regressed += other.regressed;
+        self.foreign += other.foreign;
+        self.findings.extend(other.findings.iter().cloned());
+    }
+
     /// Nothing is wrong with what was delivered.
     #[must_use]
     pub fn holds(&self) -> bool {
-        self.lost + self.duplicated + self.reordered + self.corrupted + self.unexpected == 0
+        self.lost + self.duplicated + self.reordered + self.corrupted + self.unexpected + self.regressed == 0
     }
 }
 
@@ -235,6 +267,8 @@ pub enum FindingKind {
     Reordered,
     Corrupted,
     Unexpected,
+    /// The offset is where a member of a group began, or what had been committed.
+    Regressed,
 }
 
 /// A second of the measured time; what happened in it.

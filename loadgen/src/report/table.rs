@@ -2,8 +2,8 @@
 
 use super::text::{aligned, bytes, count, digits, percent, rate, time_ms, time_us, utc};
 use super::{
-    ACHIEVED_SHARE_MIN, CatchUp, Context, Disk, Errors, Finding, FindingKind, Latency, ProcessUse, Rate, Report,
-    Verified,
+    ACHIEVED_SHARE_MIN, CatchUp, Context, Disk, Errors, Finding, FindingKind, GroupFigures, Latency, ProcessUse, Rate,
+    Report, Verified,
 };
 
 /// Findings that are shown; the report has the others.
@@ -26,6 +26,7 @@ pub fn render(report: &Report) -> String {
         named(&mut lines, "consume", [shown]);
     }
     lines.push(String::new());
+    named(&mut lines, "groups", report.groups.iter().flat_map(groups));
     named(&mut lines, "errors", errors(&report.errors));
     named(&mut lines, "cpu", cpu(report));
     named(&mut lines, "catch-up", report.catch_up.iter().map(catch_up));
@@ -58,6 +59,11 @@ const WORKLOAD_KEYS: &[&str] = &[
     "compression",
     "producers",
     "consumers",
+    "groups",
+    "members",
+    "group-protocol",
+    "churn",
+    "churn-interval",
     "acks",
     "idempotence",
     "linger",
@@ -108,11 +114,11 @@ pub fn rates(measured: &Rate) -> Vec<String> {
     lines
 }
 
-/// The heading and the three distributions.
+/// The heading and the distributions.
 fn latencies(report: &Report) -> Vec<String> {
     let heading = ["", "p50", "p90", "p99", "p99.9", "p99.99", "max"].map(str::to_owned).to_vec();
     let mut rows = vec![heading];
-    for (name, latency) in three(report) {
+    for (name, latency) in distributions(report) {
         let mut row = vec![format!("{name:NAME_WIDTH$}")];
         row.extend(figures(latency));
         rows.push(row);
@@ -120,10 +126,32 @@ fn latencies(report: &Report) -> Vec<String> {
     aligned(&rows)
 }
 
-/// The three distributions, as they are shown.
+/// The distributions, as they are shown: three of records, and three more where groups read.
 #[must_use]
-pub fn three(report: &Report) -> [(&'static str, &Latency); 3] {
-    [("produce", &report.produce), ("consume", &report.consume.latency), ("end to end", &report.end_to_end)]
+pub fn distributions(report: &Report) -> Vec<(&'static str, &Latency)> {
+    let mut all =
+        vec![("produce", &report.produce), ("consume", &report.consume.latency), ("end to end", &report.end_to_end)];
+    if let Some(groups) = &report.groups {
+        all.extend([("join", &groups.join), ("rebalance", &groups.rebalance), ("commit", &groups.commit)]);
+    }
+    all
+}
+
+/// What became of groups and their members.
+#[must_use]
+pub fn groups(found: &GroupFigures) -> [String; 3] {
+    let GroupFigures { groups, members, protocol, .. } = found;
+    let (joined, commits) = (count(found.join.count), count(found.commits));
+    let gone = [(found.left, "left"), (found.killed, "were killed"), (found.restarted, "were restarted")];
+    let gone: Vec<String> = gone.iter().map(|(times, how)| format!("{} {how}", count(*times))).collect();
+    [
+        format!(
+            "{groups} of {members} members, protocol {protocol}; members joined {joined} times, {}",
+            gone.join(", ")
+        ),
+        format!("{} rebalances, {} partitions moved", count(found.rebalances), count(found.partitions_moved)),
+        format!("{commits} commits, {} a second; {} failed", rate(found.commits_per_s), count(found.commits_failed)),
+    ]
 }
 
 /// p50, p90, p99, p99.9, p99.99 and the maximum.
@@ -185,6 +213,7 @@ pub fn verified(found: &Verified) -> Vec<String> {
             (found.reordered, "reordered"),
             (found.corrupted, "corrupted"),
             (found.unexpected, "unexpected"),
+            (found.regressed, "begun below a commit"),
         ];
         let kinds = kinds.iter().filter(|(times, _)| *times > 0);
         let kinds: Vec<String> = kinds.map(|(times, kind)| format!("{} {kind}", count(*times))).collect();
@@ -193,6 +222,10 @@ pub fn verified(found: &Verified) -> Vec<String> {
     if found.allowed > 0 {
         let allowed = count(found.allowed);
         lines.push(format!("{allowed} came again or late, as they may where producers are not idempotent"));
+    }
+    if found.redelivered > 0 {
+        let again = count(found.redelivered);
+        lines.push(format!("{again} came again after their partition had changed hands, uncommitted, as they may"));
     }
     if found.foreign > 0 {
         lines.push(format!("{} records of others stand on the topics and were passed over", count(found.foreign)));
@@ -219,6 +252,7 @@ fn finding(found: &Finding) -> String {
         FindingKind::Reordered => "reordered",
         FindingKind::Corrupted => "corrupted",
         FindingKind::Unexpected => "unexpected",
+        FindingKind::Regressed => "begun below a commit",
     };
     let at = found.offset.map_or_else(|| "offset not known".to_owned(), |offset| format!("offset {offset}"));
     let number = found.number.map(|number| format!(" (record {number} of its producer there)")).unwrap_or_default();

@@ -3,11 +3,12 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::Offset;
+use base::{Offset, PartitionIndex};
 use client::{Client, ConsumeError, Consumer, ConsumerOptions, Fault, Fetched, OutOfRange};
 
 use super::local::Local;
 use super::setup::Setup;
+use crate::verify::Owner;
 
 /// The settings of a consumer. Where what it is to read was deleted it goes on with what is left.
 pub(super) fn options(setup: &Setup) -> ConsumerOptions {
@@ -54,45 +55,60 @@ impl Consuming {
     }
 
     fn take_in(&self, fetched: &Fetched) {
-        let Some((batch, partition)) =
-            fetched.batch.as_ref().zip(self.local.setup.find(&fetched.topic, fetched.partition))
-        else {
-            return;
-        };
-        let at_ns = self.local.roll();
-        let (mut judge, mut meter) = (self.local.judge.borrow_mut(), self.local.meter.borrow_mut());
-        for record in batch.records() {
-            let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
-            if let Some(arrival) = judge.delivered(partition, record.offset.0, key, value) {
-                meter.delivered(at_ns, arrival.due_ns, arrival.acknowledged_ns);
-            }
+        if let Some(partition) = self.local.setup.find(&fetched.topic, fetched.partition) {
+            take_in(&self.local, 0, (partition, None), fetched);
         }
     }
 
-    /// A partition can't be read where it is: what is there counts as corrupted, and reading goes on behind it.
     async fn pass_over(&self, error: ConsumeError) {
-        let Some(partition) = self.local.setup.find(&error.topic, error.partition) else { return };
-        let Fault::Corrupt(corrupt) = &error.fault else {
-            self.local.failed(0, error.to_string());
-            self.local.shard.sleep(RETRY).await;
-            let position = self.consumer.position(&error.topic, error.partition);
-            self.consumer.assign_at(&error.topic, error.partition, position.unwrap_or_default());
-            return;
+        let consumer = self.consumer.clone();
+        let go_on = move |topic: &str, partition, offset: Option<Offset>| {
+            let offset = offset.or_else(|| consumer.position(topic, partition));
+            consumer.assign_at(topic, partition, offset.unwrap_or_default());
         };
-        let (local, consumer, topic, offset) =
-            (self.local.clone(), self.consumer.clone(), error.topic.clone(), corrupt.offset);
-        let index = error.partition;
-        // The acknowledgement of what is there may still be on its way: the other partitions do not wait for it.
-        let task = async move {
-            loop {
-                let next = local.judge.borrow_mut().unreadable(partition, offset.0);
-                if let Some(next) = next {
-                    return consumer.assign_at(&topic, index, Offset(next));
-                }
-                local.shard.sleep(RETRY).await;
-            }
-        };
-        let account = self.local.shard.account("consumer");
-        drop(self.local.shard.spawn(shard::Class::Latency, account, task));
+        pass_over(&self.local, 0, error, go_on).await;
     }
+}
+
+/// Shows a judge of this thread what was delivered from a partition, and measures it.
+pub(super) fn take_in(local: &Local, judge: usize, whose: (u32, Option<Owner>), fetched: &Fetched) {
+    let Some(batch) = &fetched.batch else { return };
+    let at_ns = local.roll();
+    let (mut judges, mut meter) = (local.judges.borrow_mut(), local.meter.borrow_mut());
+    for record in batch.records() {
+        let (key, value) = (record.key.unwrap_or_default(), record.value.unwrap_or_default());
+        if let Some(arrival) = judges[judge].delivered(whose, record.offset.0, key, value) {
+            meter.delivered(at_ns, arrival.due_ns, arrival.acknowledged_ns);
+        }
+    }
+}
+
+/// A partition can't be read where it is: what is there counts as corrupted, and reading goes on behind it, by `go_on`: at an offset, or
+/// where it was.
+pub(super) async fn pass_over(
+    local: &Rc<Local>,
+    judge: usize,
+    error: ConsumeError,
+    go_on: impl Fn(&str, PartitionIndex, Option<Offset>) + 'static,
+) {
+    let Some(partition) = local.setup.find(&error.topic, error.partition) else { return };
+    let Fault::Corrupt(corrupt) = &error.fault else {
+        local.failed(0, error.to_string());
+        local.shard.sleep(RETRY).await;
+        return go_on(&error.topic, error.partition, None);
+    };
+    let (topic, index, offset) = (error.topic.clone(), error.partition, corrupt.offset);
+    let waiting = local.clone();
+    // The acknowledgement of what is there may still be on its way: the other partitions do not wait for it.
+    let task = async move {
+        loop {
+            let next = waiting.judges.borrow_mut()[judge].unreadable(partition, offset.0);
+            if let Some(next) = next {
+                return go_on(&topic, index, Some(Offset(next)));
+            }
+            waiting.shard.sleep(RETRY).await;
+        }
+    };
+    let account = local.shard.account("consumer");
+    drop(local.shard.spawn(shard::Class::Latency, account, task));
 }

@@ -11,7 +11,8 @@ use shard::sync::Event;
 use shard::{Mesh, Shard};
 
 use super::setup::Setup;
-use crate::measure::{Meter, Tally};
+use crate::measure::{Meter, Tally, Window};
+use crate::membership::MemberTally;
 use crate::verify::{Judge, News, Rules};
 
 /// What threads tell each other.
@@ -39,7 +40,7 @@ pub struct Over {
 /// The reasons why records failed that are told apart.
 const REASONS_MAX: usize = 20;
 
-/// The judge of a thread.
+/// A judge of a thread.
 fn judge_of(setup: &Arc<Setup>) -> Judge {
     let workload = &setup.workload;
     let rules = Rules {
@@ -64,7 +65,10 @@ pub struct Local {
     pub setup: Arc<Setup>,
     pub mesh: Mesh<Message>,
     pub meter: RefCell<Meter>,
-    pub judge: RefCell<Judge>,
+    /// One; where groups read one for each group of this thread, in the order of their numbers.
+    pub judges: RefCell<Vec<Judge>>,
+    pub members: RefCell<MemberTally>,
+    pub window: Window,
     pub reasons: RefCell<BTreeMap<String, u64>>,
     pub retried_batches: Cell<u64>,
     pub unsent: Cell<u64>,
@@ -77,15 +81,22 @@ pub struct Local {
 }
 
 impl Local {
-    pub fn new(shard: Shard, setup: Arc<Setup>, mesh: Mesh<Message>, meter: Meter, seconds: Sender<Over>) -> Rc<Self> {
-        let judge = RefCell::new(judge_of(&setup));
+    pub fn new(
+        shard: Shard,
+        setup: Arc<Setup>,
+        mesh: Mesh<Message>,
+        window: Window,
+        seconds: Sender<Over>,
+    ) -> Rc<Self> {
         let outbox = (0..mesh.shards()).map(|_| RefCell::default()).collect();
-        Rc::new(Self {
+        let local = Rc::new(Self {
             shard,
             setup,
             mesh,
-            meter: RefCell::new(meter),
-            judge,
+            meter: RefCell::new(Meter::new(window)),
+            judges: RefCell::default(),
+            members: RefCell::default(),
+            window,
             reasons: RefCell::default(),
             retried_batches: Cell::new(0),
             unsent: Cell::new(0),
@@ -94,7 +105,19 @@ impl Local {
             outbox,
             posted: Event::new(),
             silent: Cell::new(0),
-        })
+        });
+        let judges = match &local.setup.workload.groups {
+            Some(_) => local.groups().count(),
+            None => 1,
+        };
+        local.judges.borrow_mut().extend((0..judges).map(|_| judge_of(&local.setup)));
+        local
+    }
+
+    /// The groups whose members are on this thread.
+    pub fn groups(&self) -> impl Iterator<Item = u32> + '_ {
+        let count = self.setup.workload.groups.as_ref().map_or(0, |groups| groups.count);
+        (0..count).filter(|group| self.thread_of(*group) == self.shard.id())
     }
 
     /// Nanoseconds since the run began; 0 before.
@@ -120,10 +143,18 @@ impl Local {
 
     /// Tells whoever reads the stream's partition what became of its records.
     pub fn tell(&self, stream: u32, news: News) {
-        if self.setup.workload.consumers == 0 {
-            return;
+        let workload = &self.setup.workload;
+        if let Some(groups) = &workload.groups {
+            (0..groups.count.min(u32::from(self.mesh.shards())))
+                .for_each(|thread| self.tell_thread(thread, stream, news));
+        } else if workload.consumers > 0 {
+            self.tell_thread(self.consumer_of(self.setup.numbering.partition(stream)), stream, news);
         }
-        let thread = self.thread_of(self.consumer_of(self.setup.numbering.partition(stream)));
+    }
+
+    /// Tells the thread of a consumer, or of a group.
+    fn tell_thread(&self, number: u32, stream: u32, news: News) {
+        let thread = self.thread_of(number);
         if thread == self.shard.id() {
             self.hear(stream, news);
         } else {
@@ -134,8 +165,10 @@ impl Local {
 
     /// Takes in news of records that this thread reads.
     pub fn hear(&self, stream: u32, news: News) {
-        let early = self.judge.borrow_mut().told(stream, news);
-        self.meter.borrow_mut().early(&early);
+        for judge in self.judges.borrow_mut().iter_mut() {
+            let early = judge.told(stream, news);
+            self.meter.borrow_mut().early(&early);
+        }
     }
 
     /// Records were not acknowledged.

@@ -6,7 +6,9 @@
 
 mod beside;
 mod consuming;
+mod grouping;
 mod local;
+mod member;
 mod producing;
 mod setup;
 mod thread;
@@ -23,11 +25,13 @@ use shard::threads::spawn_shards;
 use shard::{MeshBounds, Shard, mesh};
 
 use crate::measure::{Tally, Window};
+use crate::membership::MemberTally;
 use crate::report::{CatchUp, Consume, Context, Errors, Latency, ProcessUse, Rate, Report, Second, Verified};
 use crate::units::addresses;
 use crate::workload::Workload;
 use local::Over;
 use setup::Setup;
+pub(crate) use setup::{failed, with_client};
 use thread::{Learned, Seat};
 use usage::Usage;
 
@@ -150,6 +154,8 @@ fn report(plan: &Plan, setup: &Setup, context: Context, tallies: &[Tally], learn
     let due = workload.rate.due_between(window.0, window.1);
     let usage = learned.iter().find_map(|learned| learned.usage);
     let histograms = all.histograms;
+    let mut members = MemberTally::default();
+    learned.iter().for_each(|learned| members.add(&learned.members));
     let rate = Rate {
         intended: due.map(|due| due / seconds),
         achieved: in_time.0 as f64 / seconds,
@@ -178,9 +184,11 @@ fn report(plan: &Plan, setup: &Setup, context: Context, tallies: &[Tally], learn
         client: use_of(|usage| Some(usage.client_cpu)).unwrap_or_default(),
         broker: use_of(|usage| usage.broker_cpu),
         catch_up: learned.iter().flat_map(|learned| &learned.caught_up).map(caught_up).collect(),
-        verified: verified(&learned, workload.verify && workload.consumers > 0),
+        groups: workload.groups.as_ref().map(|groups| members.figures(groups, workload.duration)),
+        verified: verified(&learned, workload.verify && workload.is_read()),
         series: (0..).zip(measured).map(|(second, tally)| tally.as_second(second, due_in(workload, second))).collect(),
         histograms,
+        group_histograms: members.histograms,
     }
 }
 
@@ -208,17 +216,6 @@ fn errors(learned: &[Learned], failed_records: u64) -> Errors {
 /// The findings of all threads together.
 fn verified(learned: &[Learned], enabled: bool) -> Verified {
     let mut all = Verified { enabled, ..Verified::default() };
-    for found in learned.iter().map(|learned| &learned.verified) {
-        all.acknowledged += found.acknowledged;
-        all.delivered += found.delivered;
-        all.lost += found.lost;
-        all.duplicated += found.duplicated;
-        all.reordered += found.reordered;
-        all.corrupted += found.corrupted;
-        all.unexpected += found.unexpected;
-        all.allowed += found.allowed;
-        all.foreign += found.foreign;
-        all.findings.extend(found.findings.iter().cloned());
-    }
+    learned.iter().for_each(|learned| all.add(&learned.verified));
     all
 }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use base::{MIB, Offset, PartitionIndex, Random};
+use base::{MIB, NO_EPOCH, Offset, PartitionIndex, Random};
 use client::{
-    Client, ClientOptions, ConnectionOptions, NewTopic, OffsetSpec, Producer, ProducerOptions, ProducerRecord,
+    Client, ClientOptions, ConnectionOptions, GroupOffset, NewTopic, OffsetSpec, Producer, ProducerOptions,
+    ProducerRecord,
 };
 use shard::threads::{SpawnOptions, spawn_shards};
 use shard::{Shard, ShardOptions, UringOptions};
+use wire::ErrorCode;
 
 use super::RunError;
 use crate::filler::Filler;
@@ -70,13 +72,13 @@ pub(super) fn spawn_options(pin: bool) -> SpawnOptions {
 }
 
 /// A client of this run.
-pub(super) fn client(shard: &Shard, bootstrap: &[String]) -> Client {
+pub(crate) fn client(shard: &Shard, bootstrap: &[String]) -> Client {
     let connection = ConnectionOptions { client_id: "tidemill-loadgen".into(), ..ConnectionOptions::default() };
     Client::new(shard, ClientOptions { connection, ..ClientOptions::new(bootstrap.to_vec()) })
 }
 
 /// Does something with a client on a thread of its own, before or after the run.
-pub(super) fn with_client<T: Send + 'static>(
+pub(crate) fn with_client<T: Send + 'static>(
     bootstrap: &[String],
     work: impl AsyncFnOnce(Client) -> T + Send + Clone + 'static,
 ) -> Result<T, RunError> {
@@ -87,13 +89,35 @@ pub(super) fn with_client<T: Send + 'static>(
     Ok(threads.join().pop().expect("one shard was started"))
 }
 
-fn failed(what: &str) -> impl Fn(client::Error) -> RunError + '_ {
+pub(crate) fn failed(what: &str) -> impl Fn(client::Error) -> RunError + '_ {
     move |error| RunError(format!("{what}: {error}"))
 }
 
 /// Creates what is missing, writes what is to be there in advance, and looks where the partitions end.
 pub(super) async fn prepare(client: &Client, workload: Workload) -> Result<Setup, RunError> {
-    let setup = look(client, workload).await?;
+    let setup = written(client, look(client, workload).await?).await?;
+    place_groups(client, &setup).await?;
+    Ok(setup)
+}
+
+/// Has groups begin where the partitions end now, as consumers do that are in none.
+async fn place_groups(client: &Client, setup: &Setup) -> Result<(), RunError> {
+    let Some(groups) = &setup.workload.groups else { return Ok(()) };
+    let offset = |(number, bounds): (u32, &Bounds)| {
+        let (topic, partition) = setup.place(number);
+        let (topic, metadata) = (topic.to_string(), String::new());
+        GroupOffset { topic, partition, offset: Offset(bounds.end), leader_epoch: NO_EPOCH, metadata }
+    };
+    let offsets: Vec<GroupOffset> = (0..).zip(&setup.bounds).map(offset).collect();
+    for name in (0..groups.count).map(|group| groups.group_name(group)) {
+        let placed = client.set_group_offsets(&name, &offsets).await;
+        placed.map_err(failed(&format!("setting where group {name} begins")))?;
+    }
+    Ok(())
+}
+
+/// Writes what is to be there in advance.
+async fn written(client: &Client, setup: Setup) -> Result<Setup, RunError> {
     if setup.workload.prefill_bytes == 0 {
         return Ok(setup);
     }
@@ -193,9 +217,19 @@ async fn prefill(client: &Client, setup: &Setup) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Deletes the topics that the run created, if it is to.
+/// Deletes the topics that the run created, if it is to, and its groups. Members that were killed may be in them still, so that they can't be
+/// deleted: the broker forgets those by itself, their offsets go with the topics.
 pub(super) async fn clean_up(client: &Client, setup: &Setup) -> Result<(), RunError> {
     if setup.workload.delete_topics {
+        let groups = setup.workload.groups.iter();
+        for name in groups.flat_map(|groups| (0..groups.count).map(|group| groups.group_name(group))) {
+            match client.delete_group(&name).await {
+                Err(error) if error.code() != Some(ErrorCode::NonEmptyGroup) => {
+                    return Err(failed(&format!("deleting group {name}"))(error));
+                }
+                _ => {}
+            }
+        }
         for topic in &setup.created {
             client.delete_topic(topic).await.map_err(failed(&format!("deleting topic {topic}")))?;
         }

@@ -16,17 +16,21 @@ use shard::{Class, MeshSeat, Shard};
 
 use super::beside::{self, CaughtUp};
 use super::consuming::Consuming;
+use super::grouping::Group;
 use super::local::{Local, Message, Over};
 use super::producing::Producing;
 use super::setup::{Setup, client};
 use super::usage::{Usage, Watch};
 use crate::filler::Filler;
 use crate::measure::{Meter, Window};
+use crate::membership::MemberTally;
 use crate::report::Verified;
+use crate::verify::Judge;
 
 /// What a thread learned.
 pub struct Learned {
     pub verified: Verified,
+    pub members: MemberTally,
     pub reasons: BTreeMap<String, u64>,
     pub retried_batches: u64,
     pub unsent: u64,
@@ -67,7 +71,7 @@ pub async fn run(shard: Shard, seat: Seat) -> Result<Learned, String> {
     let workload = setup.workload.clone();
     let window = Window::new(workload.warm_up, workload.duration);
     let mesh = mesh.attach(&shard);
-    let local = Local::new(shard.clone(), setup.clone(), mesh, Meter::new(window), seconds);
+    let local = Local::new(shard.clone(), setup.clone(), mesh, window, seconds);
     let account = shard.account("loadgen");
     let spawn = |task: std::pin::Pin<Box<dyn Future<Output = ()>>>| shard.spawn(Class::Latency, account.clone(), task);
     let word = Rc::new(Word::default());
@@ -75,7 +79,7 @@ pub async fn run(shard: Shard, seat: Seat) -> Result<Learned, String> {
     let carrying = spawn(Box::pin(local.clone().carry()));
 
     let made = make(&local).await;
-    let (producers, consumers, idle) = match made {
+    let (producers, consumers, groups, idle) = match made {
         Ok(made) => made,
         Err(reason) => {
             give_up(&local).await;
@@ -88,6 +92,7 @@ pub async fn run(shard: Shard, seat: Seat) -> Result<Learned, String> {
 
     let ticking = spawn(Box::pin(tick(local.clone())));
     let reading: Vec<_> = consumers.into_iter().map(|consumer| spawn(Box::pin(consumer.run()))).collect();
+    groups.iter().for_each(Group::begin);
     let sending: Vec<_> = producers.into_iter().map(|producer| spawn(Box::pin(producer.run(end_ns)))).collect();
     let is_first = shard.id() == FIRST;
     let mut beside = is_first.then(|| beside::start(&local, begin + workload.warm_up));
@@ -95,12 +100,18 @@ pub async fn run(shard: Shard, seat: Seat) -> Result<Learned, String> {
     for task in sending {
         task.await;
     }
+    for group in &groups {
+        group.end_churn().await;
+    }
     local.flush_news().await;
     local.silent.set(local.silent.get() + 1);
     for thread in local.others() {
         local.mesh.post(thread, Message::NoMoreNews).await;
     }
     drained(&local).await;
+    for group in &groups {
+        group.end().await;
+    }
     let caught_up = match beside.take() {
         Some(beside) => beside.end().await,
         None => Vec::new(),
@@ -111,7 +122,7 @@ pub async fn run(shard: Shard, seat: Seat) -> Result<Learned, String> {
     Ok(learned(&local, usage, caught_up))
 }
 
-type Made = (Vec<Producing>, Vec<Consuming>, Vec<Connection>);
+type Made = (Vec<Producing>, Vec<Consuming>, Vec<Rc<Group>>, Vec<Connection>);
 
 /// Opens the clients of this thread, and connects them.
 async fn make(local: &Rc<Local>) -> Result<Made, String> {
@@ -131,7 +142,11 @@ async fn make(local: &Rc<Local>) -> Result<Made, String> {
     }
     let consumers = mine(workload.consumers).map(|index| Consuming::new(local, &client, index)).collect();
     let idle = beside::idle_connections(local, &client, mine(workload.idle_connections).count()).await?;
-    Ok((producers, consumers, idle))
+    let groups: Vec<_> = (0..).zip(local.groups()).map(|(judge, group)| Group::start(local, judge, group)).collect();
+    for group in &groups {
+        group.whole().await?;
+    }
+    Ok((producers, consumers, groups, idle))
 }
 
 /// Waits until every thread can begin, and learns when that is.
@@ -197,14 +212,14 @@ async fn watch(shard: &Shard, begin: Instant, window: Window, broker_pid: Option
 /// Waits until all that was acknowledged has been delivered, or nothing more comes.
 async fn drained(local: &Local) {
     let workload = &local.setup.workload;
-    if workload.consumers == 0 {
+    if !workload.is_read() {
         return;
     }
     let (mut seen, mut since) = (0, local.shard.now());
     loop {
         let (settled, delivered) = {
-            let judge = local.judge.borrow();
-            (judge.is_settled(), judge.delivered_count())
+            let judges = local.judges.borrow();
+            (judges.iter().all(Judge::is_settled), judges.iter().map(Judge::delivered_count).sum::<u64>())
         };
         let now = local.shard.now();
         if delivered != seen {
@@ -222,9 +237,11 @@ fn learned(local: &Local, usage: Option<Usage>, caught_up: Vec<CaughtUp>) -> Lea
     local.roll();
     let meter = local.meter.replace(Meter::new(Window { begin_ns: u64::MAX, end_ns: u64::MAX }));
     local.hand_over(meter.finish());
-    let verified = local.judge.borrow_mut().verdict();
+    let mut verified = Verified::default();
+    local.judges.borrow_mut().iter_mut().for_each(|judge| verified.add(&judge.verdict()));
     Learned {
         verified,
+        members: local.members.take(),
         reasons: local.reasons.take(),
         retried_batches: local.retried_batches.get(),
         unsent: local.unsent.get(),

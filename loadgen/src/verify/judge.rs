@@ -1,12 +1,12 @@
-//! Every stream of the partitions that one thread reads: each record delivered is held against what its producer was told.
+//! Every stream of the partitions that one thread, or one group, reads: each record delivered is held against what its producer was told.
 //!
-//! Owner: a thread of the generator. Pure.
+//! Owner: a thread of the generator. Pure. To a group a record may come again when its partition has changed hands: nobody had committed it.
 
 use std::collections::HashMap;
 
 use crate::payload::{self, Content, Stamp};
 use crate::report::{Finding, FindingKind, Verified};
-use crate::verify::{Ack, Ledger, Sighting};
+use crate::verify::{Ack, Ledger, Owner, Owners, Sighting};
 
 /// Findings that are kept with their offsets; all are counted.
 pub const FINDINGS_MAX: usize = 100;
@@ -73,7 +73,7 @@ pub struct Arrival {
 /// How a partition is called, by its number in the row of all: a topic and an index.
 pub type PartitionName = Box<dyn Fn(u32) -> (String, i32)>;
 
-/// The judge of a thread.
+/// The judge of a thread, or of one of its groups.
 pub struct Judge {
     rules: Rules,
     places: HashMap<u32, usize>,
@@ -83,6 +83,7 @@ pub struct Judge {
     found: Verified,
     /// Damaged records, by partition and offset, whose place in a stream is not known: no acknowledgement has told it yet.
     unplaced: Vec<(u32, i64)>,
+    owners: Owners,
     name: PartitionName,
 }
 
@@ -91,7 +92,8 @@ impl Judge {
     #[must_use]
     pub fn new(rules: Rules, name: PartitionName) -> Self {
         let found = Verified { enabled: rules.enabled, ..Verified::default() };
-        Self { rules, places: HashMap::new(), ledgers: Vec::new(), last: None, found, unplaced: Vec::new(), name }
+        let (places, owners) = (HashMap::new(), Owners::default());
+        Self { rules, places, ledgers: Vec::new(), last: None, found, unplaced: Vec::new(), owners, name }
     }
 
     fn place(&mut self, stream: u32) -> usize {
@@ -136,8 +138,35 @@ impl Judge {
         Vec::new()
     }
 
-    /// Takes in a record that was delivered; `None` where it is not one to be measured.
-    pub fn delivered(&mut self, partition: u32, offset: i64, key: &[u8], value: &[u8]) -> Option<Arrival> {
+    /// A member of the group reads a partition from here on.
+    pub fn owned(&mut self, partition: u32, from: i64) -> Owner {
+        let (owner, holds) = self.owners.begin(partition, from);
+        if !holds {
+            self.find(FindingKind::Regressed, partition, Some(from), None);
+        }
+        owner
+    }
+
+    /// It does so no longer.
+    pub fn disowned(&mut self, owner: Owner) {
+        self.owners.end(owner);
+    }
+
+    /// What it committed was taken.
+    pub fn committed(&mut self, partition: u32, owner: Owner, offset: i64) {
+        if !self.owners.committed(partition, owner, offset) {
+            self.find(FindingKind::Regressed, partition, Some(offset), None);
+        }
+    }
+
+    /// Takes in a record that was delivered, of a group with whose turn it is; `None` where it is not one to be measured.
+    pub fn delivered(
+        &mut self,
+        (partition, owner): (u32, Option<Owner>),
+        offset: i64,
+        key: &[u8],
+        value: &[u8],
+    ) -> Option<Arrival> {
         let content = payload::inspect(value, key, self.rules.enabled);
         let Some(stamp) = self.own(partition, content) else {
             let is_foreign =
@@ -152,7 +181,12 @@ impl Judge {
         self.found.delivered += 1;
         let place = self.place(stamp.stream);
         let seen = self.ledgers[place].1.delivered(stamp.number, stamp.due_ns);
+        let in_turn = owner.is_none_or(|owner| self.owners.is_in_turn(owner, stamp.stream, stamp.number));
         let kind = match seen.sighting {
+            Sighting::Again if owner.is_some() && in_turn => {
+                self.found.redelivered += 1;
+                None
+            }
             Sighting::Again => Some(FindingKind::Duplicated),
             _ if seen.was_refused => Some(FindingKind::Unexpected),
             Sighting::Late => Some(FindingKind::Reordered),
@@ -221,6 +255,7 @@ impl Judge {
             FindingKind::Reordered => &mut self.found.reordered,
             FindingKind::Corrupted => &mut self.found.corrupted,
             FindingKind::Unexpected => &mut self.found.unexpected,
+            FindingKind::Regressed => &mut self.found.regressed,
         };
         *count += 1;
         if self.found.findings.len() < FINDINGS_MAX {
@@ -293,7 +328,7 @@ mod tests {
         acknowledged(&mut judge, 1, 0, 2, 0);
         acknowledged(&mut judge, 3, 0, 1, 2);
         for (offset, stream, number) in [(0, 1, 0), (1, 1, 1), (2, 3, 0)] {
-            let arrival = judge.delivered(1, offset, b"", &value(stream, number)).expect("to be measured");
+            let arrival = judge.delivered((1, None), offset, b"", &value(stream, number)).expect("to be measured");
             assert_eq!(arrival, Arrival { due_ns: 7, acknowledged_ns: Some(9) });
         }
         assert!(judge.is_settled());
@@ -318,7 +353,7 @@ mod tests {
             (16, value(0, 5)),
             (17, value(0, 6)),
         ] {
-            judge.delivered(0, offset, b"", &value);
+            judge.delivered((0, None), offset, b"", &value);
         }
         // What was to be at offset 14 is the record that offset 13 was acknowledged for.
         assert_eq!(
@@ -342,7 +377,7 @@ mod tests {
             if acknowledged_first {
                 acknowledged(&mut judge, 0, 0, 1, 10);
             }
-            judge.delivered(0, 10, b"", b"short");
+            judge.delivered((0, None), 10, b"", b"short");
             if !acknowledged_first {
                 acknowledged(&mut judge, 0, 0, 1, 10);
             }
@@ -366,7 +401,7 @@ mod tests {
     #[test]
     fn records_of_others_are_left_alone_where_others_may_be() {
         let mut judge = judge(true, false);
-        assert_eq!(judge.delivered(0, 1, b"", b"somebody else's record"), None);
+        assert_eq!(judge.delivered((0, None), 1, b"", b"somebody else's record"), None);
         let found = judge.verdict();
         assert_eq!((found.foreign, found.holds()), (1, true));
     }
@@ -375,9 +410,31 @@ mod tests {
     fn without_idempotence_records_may_come_again() {
         let mut judge = judge(false, true);
         acknowledged(&mut judge, 0, 0, 1, 0);
-        judge.delivered(0, 0, b"", &value(0, 0));
-        judge.delivered(0, 1, b"", &value(0, 0));
+        judge.delivered((0, None), 0, b"", &value(0, 0));
+        judge.delivered((0, None), 1, b"", &value(0, 0));
         let found = judge.verdict();
         assert_eq!((found.allowed, found.duplicated, found.holds()), (1, 0, true));
+    }
+
+    #[test]
+    fn a_group_may_see_again_what_was_not_committed_when_the_partition_changed_hands() {
+        let mut judge = judge(true, true);
+        acknowledged(&mut judge, 0, 0, 4, 10);
+        let first = judge.owned(0, 10);
+        for number in 0..3 {
+            judge.delivered((0, Some(first)), 10 + number as i64, b"", &value(0, number));
+        }
+        judge.committed(0, first, 11);
+        let second = judge.owned(0, 11);
+        judge.disowned(first);
+        for number in [1, 2, 3, 2] {
+            judge.delivered((0, Some(second)), 10 + number as i64, b"", &value(0, number));
+        }
+        assert!(judge.is_settled());
+        judge.owned(0, 10);
+        let found = judge.verdict();
+        assert_eq!((found.delivered, found.redelivered, found.duplicated, found.regressed), (7, 2, 1, 1));
+        let kinds: Vec<_> = found.findings.iter().map(|found| (found.kind, found.offset)).collect();
+        assert_eq!(kinds, [(FindingKind::Duplicated, Some(12)), (FindingKind::Regressed, Some(10))]);
     }
 }

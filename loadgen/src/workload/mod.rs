@@ -2,6 +2,7 @@
 //!
 //! [`Keys`] is what was written, in a file and on the command line; [`Workload`] is what is in force, checked and with every default.
 
+mod groups;
 mod rate;
 mod shapes;
 
@@ -13,6 +14,7 @@ use base::{KIB, MIB};
 use record::Compression;
 use serde::{Deserialize, Serialize};
 
+pub use groups::{Churn, ChurnShape, GroupKind, Groups};
 pub use rate::{Rate, Schedule, Step};
 pub(crate) use shapes::unit;
 pub use shapes::{KeyShape, PayloadShape, RecordBytes};
@@ -127,7 +129,7 @@ pub struct Keys {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery_timeout: Option<Span>,
 
-    /// Consumers that share the partitions and read what is written; 0: nothing is read [default: 1]
+    /// Consumers that share the partitions and read what is written; 0: nothing is read [default: 1; 0 where groups read]
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumers: Option<u32>,
@@ -147,6 +149,52 @@ pub struct Keys {
     #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fetch_partition_bytes: Option<Bytes>,
+
+    /// Consumer groups that read instead of consumers, each of them everything; the members of one are on one thread [default: 0]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<u32>,
+    /// The group's name; of several groups the names are this, `-` and a number [default: the topic's]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Members of each group, every one with connections of its own [default: 1]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<u32>,
+    /// `classic`, or `consumer` (KIP-848) [default: classic]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_protocol: Option<GroupKind>,
+    /// Whether members have names by which they are known again (KIP-345) [default: false]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub static_members: Option<bool>,
+    /// After how long without a sign of life a member is taken for dead; with `consumer` the broker says it [default: 45s]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_timeout: Option<Span>,
+    /// Between two signs of life; with `consumer` the broker says it [default: 3s]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat_interval: Option<Span>,
+    /// Between two commits of a member [default: 5s]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit_interval: Option<Span>,
+    /// How a member of each group goes from time to time, in turn: `leave` (it says so), `kill` (it is cut off), `restart` (a static member,
+    /// which comes back by its name), or several with commas between them [default: none goes]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub churn: Option<ChurnShape>,
+    /// Between two members that go [default: 5s]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub churn_interval: Option<Span>,
+    /// From when a member went to when one comes in its place [default: 500ms]
+    #[arg(long)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub churn_away: Option<Span>,
 
     /// Bytes written before the run for catch-up readers to read [default: 0]
     #[arg(long)]
@@ -246,6 +294,8 @@ pub struct Workload {
     pub fetch_max_wait: Duration,
     pub fetch_max_bytes: u32,
     pub fetch_partition_bytes: u32,
+    /// Where groups read instead of consumers.
+    pub groups: Option<Groups>,
     pub prefill_bytes: u64,
     pub catch_up_readers: u32,
     pub delete_at: Option<Duration>,
@@ -255,6 +305,8 @@ pub struct Workload {
     pub verify: bool,
 }
 
+/// Without a word on it.
+const DRAIN: Duration = Duration::from_secs(30);
 const BYTES_MAX: u64 = 1 << 30;
 
 fn within(key: &str, value: u64, least: u64, most: u64) -> Result<u64, Invalid> {
@@ -291,11 +343,13 @@ impl Workload {
         let codec = keys.compression.as_deref().unwrap_or("none");
         let compression = Compression::from_name(codec)
             .ok_or_else(|| Invalid(format!("compression = {codec}: it is none, gzip, snappy, lz4 or zstd")))?;
+        let groups = Groups::new(keys)?;
+        let drain = DRAIN + groups.as_ref().map_or(Duration::ZERO, Groups::unnoticed);
         let workload = Self {
             rate: keys.rate.clone().unwrap_or_default(),
             duration: span(keys.duration, Duration::from_secs(30)),
             warm_up: span(keys.warm_up, Duration::from_secs(5)),
-            drain: span(keys.drain, Duration::from_secs(30)),
+            drain: span(keys.drain, drain),
             topic: keys.topic.clone().unwrap_or_else(|| "loadgen".into()),
             topics: count("topics", keys.topics, 1, 1, 100_000)?,
             partitions: count("partitions", keys.partitions, 1, 1, 1_000_000)?,
@@ -317,11 +371,12 @@ impl Workload {
             buffer_bytes: size("buffer-bytes", keys.buffer_bytes, 64 * MIB)?,
             in_flight: count("in-flight", keys.in_flight, 5, 1, 1000)? as usize,
             delivery_timeout: span(keys.delivery_timeout, Duration::from_secs(120)),
-            consumers: count("consumers", keys.consumers, 1, 0, 10_000)?,
+            consumers: count("consumers", keys.consumers, u32::from(groups.is_none()), 0, 10_000)?,
             fetch_min_bytes: size("fetch-min-bytes", keys.fetch_min_bytes, 1)? as u32,
             fetch_max_wait: span(keys.fetch_max_wait, Duration::from_millis(500)),
             fetch_max_bytes: size("fetch-max-bytes", keys.fetch_max_bytes, 8 * MIB)? as u32,
             fetch_partition_bytes: size("fetch-partition-bytes", keys.fetch_partition_bytes, MIB)? as u32,
+            groups,
             prefill_bytes: keys.prefill.map_or(0, |bytes| bytes.0),
             catch_up_readers: count("catch-up-readers", keys.catch_up_readers, 0, 0, 100)?,
             delete_at: keys.delete_at.map(|span| span.0),
@@ -347,10 +402,26 @@ impl Workload {
             "there are more than a million partitions".to_owned()
         } else if self.topic.is_empty() || self.topic.len() > 200 {
             "topic: a name has from 1 to 200 letters".to_owned()
+        } else if self.groups.is_some() && self.consumers > 0 {
+            "consumers: where groups read there are no others".to_owned()
         } else {
             return Ok(self);
         };
         Err(Invalid(refused))
+    }
+
+    /// Whether somebody reads what is written.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.consumers > 0 || self.groups.is_some()
+    }
+
+    /// The same on topics, and with groups, of its own: `tail` stands at the end of their names.
+    pub fn rename(&mut self, tail: &str) {
+        self.topic.push_str(tail);
+        if let Some(groups) = &mut self.groups {
+            groups.name.push_str(tail);
+        }
     }
 
     /// The names of the topics.
@@ -410,6 +481,7 @@ impl Workload {
             threads: Some(self.threads),
             pin: Some(self.pin),
             verify: Some(self.verify),
+            ..self.groups.as_ref().map(Groups::described).unwrap_or_default()
         };
         serde_json::from_value(serde_json::to_value(keys).expect("keys have a JSON form")).expect("keys are an object")
     }

@@ -9,7 +9,11 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn options_go_over_the_file_and_what_is_absent_has_its_default() {
-    let file = Keys::parse("rate = \"50k\"\npartitions = 24\nlinger = \"5ms\"\nrecord-bytes = 100").expect("keys");
+    let file = Keys::parse(
+        "rate = \"50k\"\npartitions = 24\nlinger = \"5ms\"\nrecord-bytes = 100\n\
+        groups = 2\nmembers = 3\nchurn = \"kill\"",
+    )
+    .expect("keys");
     let options = Keys { partitions: Some(6), ..Keys::default() };
     let workload = Workload::new(&options.over(&file)).expect("valid");
     assert_eq!((workload.partitions, workload.linger.as_millis(), workload.record_bytes.most()), (6, 5, 100));
@@ -32,6 +36,12 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
         ("compression = \"rar\"", "compression = rar"),
         ("duration = \"0s\"", "duration must be longer"),
         ("topic-settings = [\"x\"]", "`x` is not NAME=VALUE"),
+        ("members = 3", "members: there are no groups"),
+        ("groups = 1\nconsumers = 1", "where groups read there are no others"),
+        ("groups = 1\nchurn = \"restart\"", "restart wants static-members"),
+        ("groups = 1\nchurn = \"leave\"\nstatic-members = true", "leave wants static-members = false"),
+        ("groups = 1\nheartbeat-interval = \"45s\"", "must be shorter than session-timeout"),
+        ("groups = 1\nchurn = \"sleep\"", "`sleep` is not leave, kill or restart"),
     ] {
         let said = refused(text);
         assert!(said.contains(reason), "{text}: {said}");
@@ -50,5 +60,5 @@ fn every_committed_workload_is_valid() {
         assert!(text.starts_with("# "), "{}: it says what it is for", path.display());
         names.push(path);
     }
-    assert!(names.len() >= 14, "{names:?}");
+    assert!(names.len() >= 16, "{names:?}");
 }

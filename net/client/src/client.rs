@@ -165,6 +165,15 @@ impl Client {
         (!moved && !connection.is_closed()).then(|| connection.clone())
     }
 
+    /// Lets the connections of a lane go, which end with their last handle.
+    pub(crate) fn close_lane(&self, lane: Lane) {
+        let mut links = self.0.links.borrow_mut();
+        let of_lane = links.iter_mut().filter(|(key, _)| matches!(key, LinkKey::Broker(_, of) if *of == lane));
+        let closed: Vec<_> = of_lane.filter_map(|(_, link)| link.connection.take()).collect();
+        drop(links);
+        drop(closed);
+    }
+
     /// A connection to any broker. One attempt at each, the known ones first, then the bootstrap list.
     ///
     /// # Errors

@@ -78,7 +78,7 @@ fn partitions(assignment: &[u8]) -> Vec<(String, PartitionIndex)> {
 /// The first version that asks for several keys at once.
 const COORDINATOR_KEYS_VERSION: i16 = 4;
 /// The first version that asks for several groups at once.
-const FETCH_GROUPS_VERSION: i16 = 8;
+pub(crate) const FETCH_GROUPS_VERSION: i16 = 8;
 /// The versions whose topics go by their ids.
 const TOPIC_ID_VERSION: i16 = 10;
 
@@ -251,7 +251,7 @@ impl Client {
         Ok(offsets)
     }
 
-    async fn read_offsets(
+    pub(crate) async fn read_offsets(
         &self,
         group: &str,
         response: &OffsetFetchResponse<'_>,
@@ -291,7 +291,7 @@ impl Client {
     }
 
     /// The name of a topic that a broker spoke of by its id.
-    async fn name_of(&self, id: Uuid) -> Result<String, Error> {
+    pub(crate) async fn name_of(&self, id: Uuid) -> Result<String, Error> {
         let known = |client: &Self| client.with_metadata(|metadata| metadata.name_of(id).map(str::to_owned));
         if let Some(name) = known(self) {
             return Ok(name);

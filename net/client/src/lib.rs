@@ -41,7 +41,7 @@ pub use consumer::{
     Assigned, ConsumeError, Consumer, ConsumerOptions, Corrupt, Fault, Fetched, OutOfRange, RecordBatch, Start,
 };
 pub use error::Error;
-pub use group::{GroupConsumer, GroupError, GroupOptions};
+pub use group::{GroupConsumer, GroupError, GroupEvent, GroupOptions, GroupProtocol, Happened};
 pub use groups::{DescribedGroup, DescribedMember, GroupOffset, ListedGroup};
 pub use metadata::{Broker, Metadata, Partition, Topic};
 pub use producer::{

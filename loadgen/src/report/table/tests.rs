@@ -54,9 +54,11 @@ pub(crate) fn made_up() -> Report {
         client: used(1.2),
         broker: Some(used(1.4)),
         catch_up: Vec::new(),
+        groups: None,
         verified: Verified { enabled: true, acknowledged: 600_000, delivered: 600_000, ..Verified::default() },
         series: (0..10).map(second).collect(),
         histograms,
+        group_histograms: Default::default(),
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::{LeaderEpoch, Offset, PartitionIndex};
 use shard::sync::either;
 use wire::consumer_protocol::{
     ConsumerProtocolAssignment, ConsumerProtocolSubscription, PROTOCOL_TYPE, TopicPartition,
@@ -12,16 +11,13 @@ use wire::consumer_protocol::{
 use wire::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use wire::messages::join_group::{JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse};
 use wire::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberIdentity};
-use wire::messages::offset_commit::{
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
-};
 use wire::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
 use wire::{ApiKey, ErrorCode, Request, Versioned};
 
 use super::assign::{Subscriber, range};
-use super::{Inner, Place};
-use crate::connection::{Reply, Sending};
-use crate::{Error, OffsetSpec, OutOfRange};
+use super::{GroupProtocol, Happened, Inner, Place};
+use crate::Error;
+use crate::connection::{Connection, Reply, Sending};
 
 /// The one way of sharing out that this client knows.
 const PROTOCOL: &str = "range";
@@ -35,11 +31,15 @@ const AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// Keeps the membership until it ends.
 pub(super) async fn keep(inner: Rc<Inner>) {
     while !inner.is_leaving.get() {
-        match inner.generation().await {
+        let lasted = match inner.options.protocol {
+            GroupProtocol::Classic => inner.generation().await,
+            GroupProtocol::Consumer => inner.epochs().await,
+        };
+        match lasted {
             Ok(()) => {}
             Err(error) => match inner.failed(&error) {
                 // The coordinator has forgotten it: it begins anew.
-                Some(ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration) => {
+                Some(ErrorCode::UnknownMemberId | ErrorCode::IllegalGeneration | ErrorCode::FencedMemberEpoch) => {
                     if error.code() == Some(ErrorCode::UnknownMemberId) {
                         inner.member_id.borrow_mut().clear();
                     }
@@ -63,20 +63,13 @@ pub(super) async fn keep(inner: Rc<Inner>) {
 impl Inner {
     /// One generation, from joining to the next.
     async fn generation(&self) -> Result<(), Error> {
-        self.is_settled.set(false);
-        self.changed.notify_all();
+        self.unsettle();
         let shares = self.join().await?;
         let share = self.sync(shares).await?;
         self.take(share).await?;
-        self.is_settled.set(true);
-        self.changed.notify_all();
+        self.settle();
         loop {
-            either(self.client.shard().sleep(self.options.heartbeat), async {
-                while !self.is_leaving.get() {
-                    self.changed.wait().await;
-                }
-            })
-            .await;
+            self.pause(self.options.heartbeat).await;
             if self.is_leaving.get() {
                 return Ok(());
             }
@@ -88,27 +81,58 @@ impl Inner {
         }
     }
 
+    /// The group gathers: nothing is handed out.
+    pub(super) fn unsettle(&self) {
+        if self.is_settled.replace(false) {
+            self.tell(Happened::Gathering);
+        }
+        self.changed.notify_all();
+    }
+
+    /// What it has is its own from now on.
+    pub(super) fn settle(&self) {
+        if !self.is_settled.replace(true) {
+            self.tell(Happened::Settled { generation: self.generation.get() });
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits, until it is to leave at most.
+    pub(super) async fn pause(&self, time: Duration) {
+        either(self.client.shard().sleep(time), async {
+            while !self.is_leaving.get() {
+                self.changed.wait().await;
+            }
+        })
+        .await;
+    }
+
     /// The code of a failure. The coordinator may be elsewhere now.
     fn failed(&self, error: &Error) -> Option<ErrorCode> {
         self.coordinator.set(None);
         error.code()
     }
 
-    fn what(&self) -> String {
+    pub(super) fn what(&self) -> String {
         format!("membership of group {}", self.options.group)
     }
 
     /// Sends a request to the coordinator, on a connection of this member's: one that waits would hold up others.
-    async fn call<'q, R: Request<'q>>(&self, request: &R, wait: Duration) -> Result<Reply, Error> {
+    pub(super) async fn call<'q, R: Request<'q>>(&self, request: &R, wait: Duration) -> Result<Reply, Error> {
+        let connection = self.connection().await?;
+        let version = connection.version::<R>()?;
+        let slot = connection.slot().await?;
+        connection.start(slot, version, request, Sending { wait, ..Sending::default() })?.wait().await
+    }
+
+    /// The connection of this member's to the coordinator.
+    pub(super) async fn connection(&self) -> Result<Connection, Error> {
         let broker = match self.coordinator.get() {
             Some(known) => known,
             None => self.client.coordinator_of(&self.options.group).await?,
         };
         self.coordinator.set(Some(broker));
-        let connection = self.client.connection(broker, self.lane).await?;
-        let version = connection.version::<R>()?;
-        let slot = connection.slot().await?;
-        connection.start(slot, version, request, Sending { wait, ..Sending::default() })?.wait().await
+        self.client.connection(broker, self.lane).await
     }
 
     /// Joins; what each member is to have, by member, where this one leads.
@@ -218,53 +242,6 @@ impl Inner {
         Ok(assignment.assigned_partitions.iter().flat_map(of).collect())
     }
 
-    /// Reads these partitions from now on: those that it had from where it was, the others from where the group was.
-    async fn take(&self, share: BTreeSet<Place>) -> Result<(), Error> {
-        let had: BTreeSet<Place> = self.assigned.borrow().keys().cloned().collect();
-        for (topic, partition) in had.difference(&share) {
-            self.consumer.unassign(topic, *partition);
-            self.assigned.borrow_mut().remove(&(topic.clone(), *partition));
-        }
-        let new: Vec<&Place> = share.difference(&had).collect();
-        if new.is_empty() {
-            return Ok(());
-        }
-        let committed = self.client.group_offsets(&self.options.group).await?;
-        for place in new {
-            let known = committed.iter().find(|known| known.topic == place.0 && known.partition == place.1);
-            let start = match known {
-                Some(known) => known.offset,
-                None => self.begin(place).await?,
-            };
-            self.consumer.assign_at(&place.0, place.1, start);
-            self.assigned.borrow_mut().insert(place.clone(), start);
-        }
-        Ok(())
-    }
-
-    /// Where a partition is begun that the group has not read.
-    async fn begin(&self, place: &Place) -> Result<Offset, Error> {
-        let spec = match self.options.begin {
-            OutOfRange::End => OffsetSpec::Latest,
-            OutOfRange::Beginning => OffsetSpec::Earliest,
-            OutOfRange::Fail => {
-                let what = format!("an offset of group {} in {}-{}", self.options.group, place.0, place.1);
-                return Err(Error::refused(what, ErrorCode::OffsetOutOfRange, None));
-            }
-        };
-        let found = self.client.list_offsets(&[(place.0.as_str(), place.1, spec)]).await?;
-        Ok(found[0].offset.unwrap_or_default())
-    }
-
-    fn lose_all(&self) {
-        self.is_settled.set(false);
-        let lost = self.assigned.take();
-        for (topic, partition) in lost.into_keys() {
-            self.consumer.unassign(&topic, partition);
-        }
-        self.changed.notify_all();
-    }
-
     async fn heartbeat(&self) -> ErrorCode {
         let member_id = self.member_id.borrow().clone();
         let request = HeartbeatRequest {
@@ -288,69 +265,16 @@ impl Inner {
         }
     }
 
-    /// Commits what has gone on since the last time, up to where `done` says.
-    pub(super) async fn commit(&self, done: impl Fn(&str, PartitionIndex) -> Option<Offset>) -> Result<(), Error> {
-        let mut by_topic: BTreeMap<String, Vec<(PartitionIndex, Offset)>> = BTreeMap::new();
-        for ((topic, partition), committed) in &*self.assigned.borrow() {
-            let position = done(topic, *partition).unwrap_or(*committed);
-            if position > *committed {
-                by_topic.entry(topic.clone()).or_default().push((*partition, position));
-            }
-        }
-        if by_topic.is_empty() {
-            return Ok(());
-        }
-        let mut topics = Vec::with_capacity(by_topic.len());
-        for (name, partitions) in &by_topic {
-            let topic_id = self.client.topic(name).await?.id;
-            let partitions = partitions.iter().map(|(index, offset)| OffsetCommitRequestPartition {
-                partition_index: *index,
-                committed_offset: *offset,
-                committed_leader_epoch: LeaderEpoch(-1),
-                committed_metadata: Some(""),
-            });
-            topics.push(OffsetCommitRequestTopic { name, topic_id, partitions: partitions.collect() });
-        }
-        let member_id = self.member_id.borrow().clone();
-        let request = OffsetCommitRequest {
-            group_id: &self.options.group,
-            generation_id_or_member_epoch: self.generation.get(),
-            member_id: &member_id,
-            group_instance_id: self.options.instance.as_deref(),
-            topics: topics.into(),
-            ..Default::default()
-        };
-        let deadline = self.client.deadline();
-        self.client
-            .retrying(deadline, async || {
-                let reply = self.call(&request, Duration::ZERO).await.inspect_err(|_| self.coordinator.set(None))?;
-                let response: OffsetCommitResponse<'_> = reply.decode()?;
-                let mut partitions = response.topics.iter().flat_map(|topic| topic.partitions.to_vec());
-                match partitions.find(|partition| partition.error_code.is_error()) {
-                    Some(refused) => Err(Error::refused(self.what(), refused.error_code, None)),
-                    None => Ok(()),
-                }
-            })
-            .await?;
-        let mut assigned = self.assigned.borrow_mut();
-        for (topic, partitions) in by_topic {
-            for (partition, offset) in partitions {
-                if let Some(committed) = assigned.get_mut(&(topic.clone(), partition)) {
-                    *committed = offset.max(*committed);
-                }
-            }
-        }
-        Ok(())
-    }
-
     pub(super) async fn tell_leave(&self) -> Result<(), Error> {
+        if self.options.protocol == GroupProtocol::Consumer {
+            return self.leave_epochs().await;
+        }
         let member_id = self.member_id.borrow().clone();
         // A static member that goes comes back.
         if member_id.is_empty() || self.options.instance.is_some() {
             return Ok(());
         }
-        let broker = self.client.coordinator_of(&self.options.group).await?;
-        let connection = self.client.connection(broker, crate::Lane::CONTROL).await?;
+        let connection = self.connection().await?;
         let is_batch = connection.version::<LeaveGroupRequest<'_>>()? >= LEAVE_BATCH_VERSION;
         let member = MemberIdentity { member_id: &member_id, ..Default::default() };
         let request = LeaveGroupRequest {
@@ -368,6 +292,6 @@ impl Inner {
     }
 }
 
-fn ms(time: Duration) -> i32 {
+pub(super) fn ms(time: Duration) -> i32 {
     i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
 }

@@ -8,26 +8,39 @@
 //! - While the group gathers its members, and from a partition that is another's, nothing is handed out.
 
 mod assign;
+mod epochs;
 mod membership;
+mod share;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::{BrokerId, Offset, PartitionIndex};
+use base::{BrokerId, Instant, Offset, PartitionIndex};
 use shard::Task;
 use shard::sync::Event;
 
 use crate::{Client, ConsumeError, Consumer, ConsumerOptions, Error, Fetched, Lane, OutOfRange};
+
+/// Who shares the partitions out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum GroupProtocol {
+    /// One of the members, by the range assignor.
+    #[default]
+    Classic,
+    /// The coordinator (KIP-848), which also says how often a member gives a sign of life and when it is taken for dead.
+    Consumer,
+}
 
 /// How a member behaves.
 #[derive(Clone, Debug)]
 pub struct GroupOptions {
     pub group: String,
     pub topics: Vec<String>,
+    pub protocol: GroupProtocol,
     /// The name of a static member (KIP-345): it keeps its partitions over a restart within its session.
     pub instance: Option<String>,
     /// How long the coordinator waits for a sign of life.
@@ -38,6 +51,10 @@ pub struct GroupOptions {
     pub heartbeat: Duration,
     /// Where to begin in a partition that the group has not read, or whose offset the log does not hold any more.
     pub begin: OutOfRange,
+    /// Whether it reads what it has; without, it has its partitions and commits, and [`GroupConsumer::next`] waits for ever.
+    pub reads: bool,
+    /// Whether it keeps what happens to it for [`GroupConsumer::take_events`], which has to be called then.
+    pub events: bool,
     pub consumer: ConsumerOptions,
 }
 
@@ -48,14 +65,36 @@ impl GroupOptions {
         Self {
             group,
             topics,
+            protocol: GroupProtocol::default(),
             instance: None,
             session: Duration::from_secs(45),
             rebalance: Duration::from_secs(300),
             heartbeat: Duration::from_secs(3),
             begin: OutOfRange::Beginning,
+            reads: true,
+            events: false,
             consumer: ConsumerOptions::default(),
         }
     }
+}
+
+/// Something that happened to a member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupEvent {
+    pub at: Instant,
+    pub happened: Happened,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Happened {
+    /// It joins, or joins again: nothing is handed out until it is settled.
+    Gathering,
+    /// A partition is read from here on.
+    Gained { topic: String, partition: PartitionIndex, from: Offset },
+    /// A partition is read no longer.
+    Lost { topic: String, partition: PartitionIndex },
+    /// A generation (with KIP-848: a member's epoch) is under way.
+    Settled { generation: i32 },
 }
 
 /// Why a member gets nothing more.
@@ -78,7 +117,7 @@ impl fmt::Display for GroupError {
 
 impl std::error::Error for GroupError {}
 
-/// A member. Dropping it ends it without a word; its partitions are shared out once its session is over.
+/// A member. Dropping it ends it without a word and cuts its connection; its partitions are shared out once its session is over.
 pub struct GroupConsumer {
     inner: Rc<Inner>,
     membership: RefCell<Option<Task<()>>>,
@@ -95,6 +134,8 @@ struct Inner {
     member_id: RefCell<String>,
     /// −1 before the first.
     generation: Cell<i32>,
+    /// The generation in which it was given what it has: a member that joins is told of the next one before it is given its share of it.
+    assigned_in: Cell<i32>,
     /// The partitions of this generation, and up to where each is committed.
     assigned: RefCell<BTreeMap<Place, Offset>>,
     /// A generation is under way: what is read is this member's.
@@ -104,6 +145,8 @@ struct Inner {
     /// Why there is no way back.
     ended: RefCell<Option<Error>>,
     is_leaving: Cell<bool>,
+    /// What happened, and is not taken yet.
+    events: RefCell<VecDeque<GroupEvent>>,
     /// Something of the above.
     changed: Event,
 }
@@ -120,22 +163,56 @@ impl GroupConsumer {
             options,
             member_id: RefCell::default(),
             generation: Cell::new(-1),
+            assigned_in: Cell::new(-1),
             assigned: RefCell::default(),
             is_settled: Cell::new(false),
             coordinator: Cell::new(None),
             ended: RefCell::default(),
             is_leaving: Cell::new(false),
+            events: RefCell::default(),
             changed: Event::new(),
         });
+        inner.tell(Happened::Gathering);
         let class = client.options().connection.class;
         let membership = client.shard().spawn(class, client.account(), membership::keep(inner.clone()));
         Self { inner, membership: Some(membership).into() }
+    }
+
+    /// The client that it was made with.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.inner.client
     }
 
     /// The partitions that are this member's now; `None` while the group gathers its members.
     #[must_use]
     pub fn assigned(&self) -> Option<Vec<(String, PartitionIndex)>> {
         self.inner.is_settled.get().then(|| self.inner.assigned.borrow().keys().cloned().collect())
+    }
+
+    /// The generation that it is in (with KIP-848: its epoch); −1 before the first.
+    #[must_use]
+    pub fn generation(&self) -> i32 {
+        self.inner.generation.get()
+    }
+
+    /// What has happened since the last call, in its order, where [`GroupOptions::events`] are kept.
+    #[must_use]
+    pub fn take_events(&self) -> VecDeque<GroupEvent> {
+        self.inner.events.take()
+    }
+
+    /// Why it is in the group no longer, if it is not.
+    #[must_use]
+    pub fn ended(&self) -> Option<Error> {
+        self.inner.ended.borrow().clone()
+    }
+
+    /// Goes on reading a partition of this member's at another offset: behind what can't be read, say.
+    pub fn seek(&self, topic: &str, partition: PartitionIndex, offset: Offset) {
+        if self.inner.owns(topic, partition) {
+            self.inner.consumer.assign_at(topic, partition, offset);
+        }
     }
 
     /// Up to where each partition of this member's is committed, or where it begins.
@@ -192,11 +269,12 @@ impl GroupConsumer {
         self.inner.commit(|topic, partition| offsets.get(&(topic.to_owned(), partition)).copied()).await
     }
 
-    /// Leaves the group, so that others have its partitions at once.
+    /// Leaves the group, so that others have its partitions at once. A static member is expected back: its partitions stay its own until its
+    /// session is over.
     ///
     /// # Errors
     /// The coordinator could not be told.
-    pub async fn leave(self) -> Result<(), Error> {
+    pub async fn leave(&self) -> Result<(), Error> {
         let inner = self.inner.clone();
         inner.is_leaving.set(true);
         inner.changed.notify_all();
@@ -208,7 +286,22 @@ impl GroupConsumer {
     }
 }
 
+impl Drop for GroupConsumer {
+    fn drop(&mut self) {
+        if let Some(membership) = self.membership.take() {
+            membership.cancel();
+        }
+        self.inner.client.close_lane(self.inner.lane);
+    }
+}
+
 impl Inner {
+    fn tell(&self, happened: Happened) {
+        if self.options.events {
+            self.events.borrow_mut().push_back(GroupEvent { at: self.client.shard().now(), happened });
+        }
+    }
+
     fn owns(&self, topic: &str, partition: PartitionIndex) -> bool {
         self.assigned.borrow().contains_key(&(topic.to_owned(), partition))
     }
