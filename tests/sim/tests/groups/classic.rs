@@ -161,7 +161,7 @@ impl Seat {
         match response.error_code {
             code @ (ErrorCode::None | ErrorCode::RebalanceInProgress) => {
                 let mut model = self.link.model.borrow_mut();
-                let finding = model.groups[self.group].generations.confirmed(identity.generation, asked);
+                let finding = model.groups[self.group].confirm_generation(identity.generation, asked);
                 model.judge(self.group, finding);
                 (code != ErrorCode::None).then_some(Next::Join)
             }

@@ -62,7 +62,7 @@ impl Seat {
                     break;
                 }
                 // Its twin has its time first.
-                self.link.pause(9000).await;
+                self.link.pause(4000).await;
             }
             self.link.pause(50).await;
         }

@@ -136,6 +136,18 @@ pub async fn check_logs(link: &mut Link, trails: &mut [Trail]) {
     check_written(link).await;
 }
 
+/// What a reader from the beginning ends up with: the last value of each key.
+fn values<'a>(rows: impl Iterator<Item = &'a Row>) -> BTreeMap<&'a [u8], (usize, [u8; 8])> {
+    let mut values = BTreeMap::new();
+    for row in rows {
+        match row.value {
+            Some(value) => _ = values.insert(&row.key[..], value),
+            None => _ = values.remove(&row.key[..]),
+        }
+    }
+    values
+}
+
 /// Holds the logs that have a writer to what was written.
 async fn check_written(link: &mut Link) {
     let topics: Vec<_> = {
@@ -150,8 +162,15 @@ async fn check_written(link: &mut Link) {
             found.iter_mut().for_each(|remains| remains.epoch = 0);
             let mut model = link.model.borrow_mut();
             let rules = Rules { tombstones_go: number == KEYED, producers_stay: true };
+            let model = &mut *model;
             let partition = &model.topics[number].partitions[index];
             let end = partition.end();
+            if values(partition.written.iter().flat_map(|written| &written.rows))
+                != values(found.iter().flat_map(|remains| remains.rows.values()))
+            {
+                model.fail(format!("{name}-{index}: the log does not come to the last value of each key"));
+                return;
+            }
             match check(&partition.written, 0, end, &found, rules) {
                 Ok(missing) if number == KEYED => {
                     if missing.records > 0 {

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use base::Random;
 use shard::{Class, Shard, ShardOptions};
+use sim::faults::DiskFaults;
 use sim::io::Crash;
 use sim::runner::{Report, Simulation, check_determinism, run_all};
 use sim::seat::{MachineId, Seat as MachineSeat};
@@ -29,7 +30,7 @@ use sim::world::{Failure, World};
 use tidemill::config::NodeConfig;
 
 use logs::Trail;
-use model::{GROUPS, Kind, Model, SharedModel};
+use model::{GROUPS, KEYED, Kind, Model, SharedModel};
 use node::Started;
 use seat::{Link, Seat};
 
@@ -102,6 +103,8 @@ struct Run<'a> {
 fn run_groups(world: &mut World, report: &mut Report, seed: u64) -> Result<(), Failure> {
     let mut random = Random::new(seed ^ 0x6c0f);
     let broker = world.add_machine(DISK_BYTES);
+    // So that what is not kept yet may be lost long after who asked could have been told.
+    world.state().machine(broker).faults = DiskFaults { stall_ppm: 10_000, ..DiskFaults::default() };
     let clients = world.add_machine(0);
     let options = |seat: MachineSeat| ShardOptions { id: seat.shard, arena_bytes: 64 << 20, ..ShardOptions::default() };
     let shard = world.boot(clients, 1, options).remove(0);
@@ -139,12 +142,11 @@ impl Run<'_> {
                 continue;
             }
             shards = self.restart(shards)?;
+            self.task(|mut link| async move { look(&mut link).await })?;
         }
         self.come_to_rest()?;
-        self.compact()?;
-        self.restart(shards)?;
+        self.compact(shards)?;
         let trails = self.trails.clone();
-        self.model.borrow_mut().over = false;
         self.task(|mut link| async move {
             check_offsets(&mut link).await;
             let mut trails = trails.borrow_mut().clone();
@@ -218,7 +220,7 @@ impl Run<'_> {
         {
             let mut model = self.model.borrow_mut();
             let at = model.now();
-            model.groups.iter_mut().for_each(|group| group.commits.crashed(at));
+            model.groups.iter_mut().for_each(|group| group.restarted(at));
         }
         let down = self.random.below(3) * self.random.below(2500);
         self.pass(Duration::from_millis(down))?;
@@ -258,7 +260,7 @@ impl Run<'_> {
         let sizes: Vec<usize> = self.model.borrow().topics.iter().map(|topic| topic.partitions.len()).collect();
         for (topic, size) in sizes.into_iter().enumerate() {
             for index in 0..size {
-                self.spawn(writers::write_loop(self.link(), (topic, index as i32)));
+                self.spawn(writers::write_loop(self.link(), (topic, index as i32), |model| model.calm));
                 self.model.borrow_mut().writing += 1;
                 tasks += 1;
             }
@@ -314,8 +316,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Time for a compaction of all logs, and for the members that have gone to be missed; a crash comes in the middle of it perhaps.
-    fn compact(&mut self) -> Result<(), Failure> {
+    /// Time for compactions, and for the members that have gone to be missed, while keys are written to; a crash comes in the middle of it
+    /// perhaps, and one at its end.
+    fn compact(&mut self, shards: u16) -> Result<(), Failure> {
+        {
+            let mut model = self.model.borrow_mut();
+            (model.over, model.working, model.writing) = (false, 1, 1);
+        }
+        self.spawn(writers::write_loop(self.link(), (KEYED, 0), |model| model.closing));
+        self.world.nudge(self.clients);
         let how = self.crash_kind();
         if self.random.chance(1, 2) {
             let at = 1 + self.random.below(300);
@@ -325,7 +334,11 @@ impl Run<'_> {
         let rounds = 1 + self.random.below(2) as u32;
         self.pass(rounds * COMPACTION_INTERVAL + Duration::from_secs(2))?;
         self.world.spare(self.broker);
-        Ok(())
+        self.model.borrow_mut().closing = true;
+        self.restart(shards)?;
+        let model = self.model.clone();
+        self.world.run_until(LIMIT, |_| model.borrow().working == 0)?;
+        self.judged()
     }
 
     /// Nobody misbehaves any more: each group comes to rest, and everybody ends.
@@ -347,6 +360,15 @@ impl Run<'_> {
         self.model.borrow_mut().over = true;
         self.world.run_until(LIMIT, |_| model.borrow().working == 0)?;
         self.judged()
+    }
+}
+
+/// Somebody who is no member sees how far the groups are; the judge is told.
+async fn look(link: &mut Link) {
+    for group in 0..GROUPS.len() {
+        if let Err(code) = seat::offsets(link, group, None, None).await {
+            link.model.borrow_mut().fail(format!("offsets are not told: {code:?}"));
+        }
     }
 }
 

@@ -65,6 +65,33 @@ pub struct Group {
     pub holders: Holders,
     /// By the number of the seat: what its member has now.
     pub shares: BTreeMap<usize, Share>,
+    /// When the broker was started last.
+    started: Moment,
+    /// Since when its coordinator is known to have read its log.
+    loaded: Option<Moment>,
+}
+
+impl Group {
+    /// The broker is about to start.
+    pub fn restarted(&mut self, at: Moment) {
+        self.commits.crashed(at);
+        (self.started, self.loaded) = (at, None);
+    }
+
+    /// Somebody who asked at `asked` was told at `told` what only a coordinator knows that has read its log.
+    pub fn note_loaded(&mut self, asked: Moment, told: Moment) {
+        if asked > self.started {
+            self.loaded.get_or_insert(told);
+        }
+    }
+
+    /// A member that asked at `asked` was told that its generation goes on. While the log is read, everybody is, as by Kafka.
+    pub fn confirm_generation(&self, generation: i32, asked: Moment) -> Result<(), String> {
+        match self.loaded {
+            Some(loaded) if loaded < asked => self.generations.confirmed(generation, asked),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Everything the clients know.
@@ -80,6 +107,8 @@ pub struct Model {
     pub calm: bool,
     /// All are to end.
     pub over: bool,
+    /// Nothing more is written at all.
+    pub closing: bool,
     /// Clients that have not ended, and those of them that write.
     pub working: u32,
     pub writing: u32,
@@ -95,6 +124,8 @@ impl Model {
             generations: Generations::default(),
             holders: Holders::default(),
             shares: BTreeMap::new(),
+            started: 0,
+            loaded: None,
         };
         Self {
             topics: Vec::new(),
@@ -105,6 +136,7 @@ impl Model {
             operations: 0,
             calm: false,
             over: false,
+            closing: false,
             working: 0,
             writing: 0,
             moment: 0,
@@ -161,6 +193,7 @@ impl Model {
     /// What a group was told of its offsets.
     pub fn read_offsets(&mut self, group: usize, found: &BTreeMap<Place, Found>, asked: Moment) {
         let told = self.now();
+        self.groups[group].note_loaded(asked, told);
         for (place, found) in found {
             let finding = self.groups[group].commits.read(*place, found, asked, told);
             self.judge(group, finding);

@@ -316,7 +316,10 @@ pub async fn commit(
     for (((place, _), mark), code) in offsets.iter().zip(&marks).zip(codes) {
         let mark = mark.parse().expect("a number");
         let finding = match code {
-            ErrorCode::None => model.groups[group].commits.taken(*place, mark, told),
+            ErrorCode::None => {
+                model.groups[group].note_loaded(begun, told);
+                model.groups[group].commits.taken(*place, mark, told)
+            }
             // The step may be in the log, though its answer was not kept.
             ErrorCode::NotCoordinator => {
                 outcome = Committed::Unknown;
@@ -330,7 +333,6 @@ pub async fn commit(
         };
         model.judge(group, finding);
     }
-    debug_assert!(begun < told);
     outcome
 }
 

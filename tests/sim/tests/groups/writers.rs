@@ -10,17 +10,17 @@ use wire::messages::produce::{PartitionProduceData, ProduceRequest, ProduceRespo
 use wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use wire::{ErrorCode, Records};
 
-use crate::model::KEYED;
+use crate::model::{KEYED, Model};
 use crate::seat::Link;
 
-/// Keys of the topic that is compacted.
-const KEYS: u32 = 12;
+/// Keys of the topic that is compacted: so many that most rest for a while, as a tombstone must before it goes.
+const KEYS: u32 = 150;
 
-/// Writes batch after batch, each until it is acknowledged.
-pub async fn write_loop(mut link: Link, place: Place) {
+/// Writes batch after batch until `ends`, each until it is acknowledged.
+pub async fn write_loop(mut link: Link, place: Place, ends: fn(&Model) -> bool) {
     if let Some((producer, epoch)) = producer_id(&mut link).await {
         let mut stamp = Stamp { producer, epoch, sequence: 0 };
-        while !link.is_calm() && !link.is_over() {
+        while !link.is_over() && !ends(&link.model.borrow()) {
             let recipe = recipe(&link, place, stamp);
             stamp.sequence += recipe.records as i32;
             write(&mut link, place, &recipe).await;
@@ -62,7 +62,7 @@ async fn producer_id(link: &mut Link) -> Option<(i64, i16)> {
     None
 }
 
-/// Sends a batch until it is acknowledged, also when all is calm: what is known to be written is all there is.
+/// Sends a batch until it is acknowledged: what is known to be written is all there is.
 async fn write(link: &mut Link, place: Place, recipe: &Recipe) {
     let bytes = recipe.build();
     let (name, topic_id) = {
