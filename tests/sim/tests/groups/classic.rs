@@ -93,6 +93,10 @@ impl Seat {
             Ok(plan) => plan,
             Err(next) => return next,
         };
+        if before != *identity {
+            // What it had was of the generation before.
+            self.reading.clear();
+        }
         if self.link.mischief(25) {
             self.link.hit("member that does not fetch its share");
             self.link.pause(2 * REBALANCE.as_millis() as u64).await;
