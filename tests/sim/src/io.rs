@@ -118,7 +118,7 @@ impl State {
                 effects.ended.push((ticket, result));
             }
             Op::CloseSocket { socket } => {
-                net.close_socket(socket, now, effects);
+                net.close_socket(ticket.seat, socket, now, effects);
                 effects.ended.push((ticket, Ok(Outcome::Done)));
             }
             Op::CloseListener { listener } => {

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod compacted;
 pub mod disk;
 pub mod faults;
+pub mod groups;
 mod host;
 pub mod io;
 pub mod judge;

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use shard::{Class, MeshBounds, OpenOptions, Shard, ShardOptions, Slice, WriteSync, mesh};
+use base::ShardId;
+use shard::{Class, MeshBounds, OpenOptions, PassedSocket, Shard, ShardOptions, Slice, WriteSync, mesh};
 use sim::io::Crash;
 use sim::seat::{MachineId, Seat};
 use sim::world::{Failure, World};
@@ -237,6 +238,44 @@ fn echo(world: &mut World, faults: impl FnOnce(&mut World, MachineId, MachineId)
     faults(world, server, client);
     world.run_until(LIMIT, |_| answers.borrow().0 == 200 || answers.borrow().1.is_some()).unwrap();
     answers.take()
+}
+
+#[test]
+fn a_connection_that_is_passed_goes_on_at_the_other_shard() {
+    let mut world = World::new(3);
+    let server = world.add_machine(DISK_BYTES);
+    let client = world.add_machine(0);
+    let server_shards = world.boot(server, 2, options);
+    let client_shards = world.boot(client, 1, options);
+    let meshes: Vec<_> = mesh::<Option<PassedSocket>>(2, MeshBounds::default())
+        .into_iter()
+        .zip(&server_shards)
+        .map(|(seat, shard)| seat.attach(shard))
+        .collect();
+    let (shard, outgoing, incoming) = (server_shards[0].clone(), meshes[0].clone(), meshes[1].clone());
+    drop(server_shards[0].spawn(Class::Normal, shard.account("server"), async move {
+        let listener = shard.listen("0.0.0.0:9000".parse().unwrap()).await.unwrap();
+        let (socket, _) = listener.accept().await.unwrap();
+        let passed = socket.pass_to(ShardId(1)).await.unwrap();
+        outgoing.post(ShardId(1), Some(passed)).await;
+    }));
+    let shard = server_shards[1].clone();
+    drop(server_shards[1].spawn(Class::Normal, shard.account("server"), async move {
+        let socket = incoming.receive().await.message.unwrap().adopt(&shard);
+        let bytes = socket.recv().await.unwrap();
+        socket.send(vec![bytes]).await.unwrap();
+        assert!(socket.recv().await.unwrap().is_empty());
+    }));
+    world.nudge(server);
+    let shard = client_shards[0].clone();
+    let answer = run(&mut world, client, &client_shards[0], async move {
+        shard.sleep(Duration::from_millis(5)).await;
+        let socket = shard.connect("10.0.0.1:9000".parse().unwrap()).await.unwrap();
+        shard.sleep(Duration::from_millis(5)).await;
+        socket.send(vec![Slice::from_vec(b"over there".to_vec())]).await.unwrap();
+        socket.recv().await.unwrap()
+    });
+    assert_eq!(answer.unwrap().unwrap()[..], *b"over there");
 }
 
 #[test]

@@ -346,8 +346,11 @@ impl Net {
         Ok(Outcome::Socket(socket))
     }
 
-    pub fn close_socket(&mut self, socket: SocketId, now: Instant, effects: &mut Effects) {
-        self.close(socket.0, now, effects);
+    /// Closes what the caller has: a connection that was passed to another shard goes on there.
+    pub fn close_socket(&mut self, owner: Seat, socket: SocketId, now: Instant, effects: &mut Effects) {
+        if self.streams.get(&socket.0).is_some_and(|stream| stream.owner == owner) {
+            self.close(socket.0, now, effects);
+        }
     }
 
     fn close(&mut self, id: u32, now: Instant, effects: &mut Effects) {

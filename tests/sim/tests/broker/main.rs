@@ -165,7 +165,7 @@ impl Run<'_> {
                     world.crash_after(broker, at, how);
                 }
             };
-            match node::start(self.world, self.broker, shards, crash)? {
+            match node::start(self.world, self.broker, node::config(shards), crash)? {
                 Started::Ready => {
                     self.world.spare(self.broker);
                     return Ok(());

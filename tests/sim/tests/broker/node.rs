@@ -25,7 +25,8 @@ pub enum Started {
     Refused(String),
 }
 
-fn config(shards: u16) -> NodeConfig {
+/// The settings of a small broker.
+pub fn config(shards: u16) -> NodeConfig {
     NodeConfig {
         listen: format!("10.0.0.1:{PORT}"),
         http: format!("10.0.0.1:{HTTP_PORT}"),
@@ -48,10 +49,11 @@ fn options(seat: Seat) -> ShardOptions {
 pub fn start(
     world: &mut World,
     machine: MachineId,
-    shards: u16,
+    config: NodeConfig,
     crash: impl FnOnce(&mut World),
 ) -> Result<Started, Failure> {
-    let config = Arc::new(config(shards));
+    let shards = config.shards.expect("a number of its own");
+    let config = Arc::new(config);
     let ready: Rc<RefCell<Option<Result<(), String>>>> = Rc::default();
     let started = world.boot(machine, shards, options);
     crash(world);
