@@ -103,10 +103,7 @@ fn serve(node: &Rc<Node>, message: Message, reply: Option<Reply<Message>>) {
             let described = Message::ProducersDescribed(partition::producers(node, logs));
             send(reply, described);
         }
-        Message::MeasureLogs => {
-            let measured = Message::LogsMeasured(partition::log_sizes(node));
-            send(reply, measured);
-        }
+        Message::MeasureLogs => send(reply, Message::LogsMeasured(partition::log_sizes(node))),
         other @ (Message::Produced(_)
         | Message::Fetched(_)
         | Message::GroupAnswered(_)

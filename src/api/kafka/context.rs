@@ -1,5 +1,6 @@
 //! One request on its way: the frame, what its header says, and how to answer it.
 
+use std::any::Any;
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -8,10 +9,11 @@ use std::rc::Rc;
 use base::Instant;
 use net::{Answer, Reply};
 use shard::Slice;
+use shard::sync::Permit;
 use wire::{DecodeError, Decoder, EncodeError, Message, RequestHeader, encode_response};
 
 use crate::node::Node;
-use crate::work::TooMuchWork;
+use crate::work::{Lane, TooMuchWork};
 
 /// Whom to answer and how: what is left of a request once its frame has been used.
 #[derive(Clone)]
@@ -165,6 +167,16 @@ impl Asker {
         Ok(Reply::Answer(Answer::laid_out(frame, externals)))
     }
 
+    /// Waits for memory for an answer whose length shows only once it is known, with what is built for it. Not of its lane: there, members wait that
+    /// hold memory until this one is answered.
+    pub async fn room_for_answer(&self, bytes: usize) -> Option<Permit> {
+        if bytes == 0 {
+            return None;
+        }
+        let room = self.node.work.acquire(Lane::Other, bytes.min(self.node.work.limit_bytes(Lane::Other) / 2));
+        Some(room.await.expect("no more than half of what there is"))
+    }
+
     /// An answer that was written by hand: `body` goes behind the plain header.
     #[must_use]
     pub fn answer_raw(&self, body: &[u8]) -> Reply {
@@ -174,5 +186,16 @@ impl Asker {
         frame.extend_from_slice(&self.correlation_id.to_be_bytes());
         frame.extend_from_slice(body);
         Reply::Answer(vec![Slice::from_vec(frame)].into())
+    }
+}
+
+/// The answer holds its memory until it is sent.
+pub fn keeping(reply: Reply, memory: impl Any) -> Reply {
+    match reply {
+        Reply::Answer(mut answer) => {
+            answer.kept = Some(Box::new((answer.kept, memory)));
+            Reply::Answer(answer)
+        }
+        other => other,
     }
 }

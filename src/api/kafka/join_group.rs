@@ -6,8 +6,8 @@ use net::Reply;
 use wire::ErrorCode;
 use wire::messages::join_group::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
 
-use super::context::{Context, Refusal};
-use crate::coordinator::message::{GroupAnswer, GroupRequest, Join, Joined, Protocol};
+use super::context::{Context, Refusal, keeping};
+use crate::coordinator::message::{GroupAnswer, GroupRequest, Join, Joined, JoinedMember, Protocol};
 use crate::router;
 
 /// The first version whose dynamic members come twice, the second time with the id that they were given (KIP-394).
@@ -16,6 +16,9 @@ const MEMBER_ID_VERSION: i16 = 4;
 const NULL_PROTOCOL_VERSION: i16 = 7;
 /// The first version whose leader may be told to leave the assignment as it is (KIP-814).
 const SKIP_VERSION: i16 = 9;
+
+/// One member of an answer, besides its id and what it said.
+const MEMBER_BYTES: usize = 120;
 
 /// Joins the group.
 pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
@@ -30,6 +33,12 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
             other => unreachable!("Join is answered by Joined, not {other:?}"),
         }
     };
+    // What all members said: the leader's alone.
+    let said = |member: &JoinedMember| {
+        let instance_bytes = member.instance_id.as_ref().map_or(0, String::len);
+        member.member_id.len() + instance_bytes + member.metadata.len() + MEMBER_BYTES
+    };
+    let permit = context.room_for_answer(joined.members.iter().map(said).sum::<usize>() * 2).await;
     let is_nullable = context.version >= NULL_PROTOCOL_VERSION;
     let members: Vec<_> = joined
         .members
@@ -40,7 +49,7 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
             metadata: &member.metadata,
         })
         .collect();
-    context.answer(&JoinGroupResponse {
+    let reply = context.answer(&JoinGroupResponse {
         throttle_time_ms: 0,
         error_code: joined.error,
         generation_id: joined.generation,
@@ -50,7 +59,8 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
         skip_assignment: joined.skip_assignment,
         member_id: &joined.member_id,
         members: members.into(),
-    })
+    })?;
+    Ok(keeping(reply, permit))
 }
 
 fn join(context: &Context) -> Result<Join, Refusal> {

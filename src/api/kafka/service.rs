@@ -8,11 +8,10 @@ use std::rc::Rc;
 
 use net::{Connection, Reply, Service, Started};
 use shard::Slice;
-use shard::sync::Permit;
 use wire::ApiKey;
 
 use super::api_versions;
-use super::context::{Context, Refusal};
+use super::context::{Context, Refusal, keeping};
 use super::table::{Api, Class, find};
 use crate::node::Node;
 
@@ -92,14 +91,4 @@ async fn work(api: &'static Api, context: Rc<Context>) -> Result<Started, Refusa
             Started::Later(Box::pin(async move { keeping(reply.await, permit) }), on_close)
         }
     })
-}
-
-fn keeping(reply: Reply, permit: Permit) -> Reply {
-    match reply {
-        Reply::Answer(mut answer) => {
-            answer.kept = Some(Box::new((answer.kept, permit)));
-            Reply::Answer(answer)
-        }
-        other => other,
-    }
 }

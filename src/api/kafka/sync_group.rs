@@ -6,7 +6,7 @@ use net::Reply;
 use wire::ErrorCode;
 use wire::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
 
-use super::context::{Context, Refusal};
+use super::context::{Context, Refusal, keeping};
 use crate::coordinator::message::{GroupAnswer, GroupRequest, Speaker, Sync, Synced};
 use crate::router;
 
@@ -23,13 +23,15 @@ pub async fn handle(context: Rc<Context>) -> Result<Reply, Refusal> {
             other => unreachable!("Sync is answered by Synced, not {other:?}"),
         },
     };
-    context.answer(&SyncGroupResponse {
+    let permit = context.room_for_answer(synced.assignment.len() * 2).await;
+    let reply = context.answer(&SyncGroupResponse {
         throttle_time_ms: 0,
         error_code: synced.error,
         protocol_type: synced.protocol_type.as_deref(),
         protocol_name: synced.protocol.as_deref(),
         assignment: &synced.assignment,
-    })
+    })?;
+    Ok(keeping(reply, permit))
 }
 
 fn sync(context: &Context) -> Result<Result<Sync, ErrorCode>, Refusal> {

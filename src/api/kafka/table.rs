@@ -100,15 +100,12 @@ pub const TABLE: &[Api] = &[
     serial(ApiKey::FindCoordinator, 0..=6, each(300), |context| {
         later(OnClose::Finish, find_coordinator::handle(context))
     }),
-    // What a member says is kept with the group; what all say is told to the leader.
-    serial(ApiKey::JoinGroup, 0..=9, each(4).and(cost::group_answer), |context| {
-        later(OnClose::Drop, join_group::handle(context))
-    }),
+    // What a member says is kept with the group. What all say, and what comes of it, is counted once it is told: while members wait for one another,
+    // none may hold what the others need.
+    serial(ApiKey::JoinGroup, 0..=9, each(4), |context| later(OnClose::Drop, join_group::handle(context))),
     serial(ApiKey::Heartbeat, 0..=4, each(2), |context| later(OnClose::Drop, heartbeat::handle(context))),
     serial(ApiKey::LeaveGroup, 0..=5, each(60), |context| later(OnClose::Drop, leave_group::handle(context))),
-    serial(ApiKey::SyncGroup, 0..=5, each(8).and(cost::group_answer), |context| {
-        later(OnClose::Drop, sync_group::handle(context))
-    }),
+    serial(ApiKey::SyncGroup, 0..=5, each(8), |context| later(OnClose::Drop, sync_group::handle(context))),
     // A name of one byte is answered with a sentence.
     serial(ApiKey::DescribeGroups, 0..=6, each(150).and(cost::group_answer), |context| {
         later(OnClose::Drop, describe_groups::handle(context))

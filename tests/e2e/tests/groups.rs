@@ -98,6 +98,40 @@ fn a_member_with_the_longest_name_that_there_is_joins() {
     });
 }
 
+/// They wait for one another with their requests: more of them than the lane of groups had room for when each request held the memory of an answer.
+#[test]
+fn six_hundred_members_join_at_once() {
+    const MEMBERS: usize = 600;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let launch = Launch::new(dir.path().join("data")).shards(1);
+    on_shard(move |shard| async move {
+        let broker = launch.start();
+        let first = client(&shard, &broker.kafka);
+        find_coordinator(&first).await;
+        let joined = Rc::new(Cell::new(0));
+        let tasks: Vec<_> = (0..MEMBERS)
+            .map(|_| {
+                let (client, joined) = (client(&shard, &broker.kafka), joined.clone());
+                shard.spawn(Class::Normal, shard.account("members"), async move {
+                    let (first, _, id) = ask_to_join(&client, "many", "", b"said").await;
+                    assert_eq!(first, ErrorCode::MemberIdRequired);
+                    let (told, generation, _) = ask_to_join(&client, "many", &id, b"said").await;
+                    assert_eq!((told, generation), (ErrorCode::None, 1));
+                    joined.set(joined.get() + 1);
+                })
+            })
+            .collect();
+        within(&shard, 120, "all members are in one generation", async {
+            while joined.get() < MEMBERS {
+                shard.sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        drop(tasks);
+        assert_eq!(shard.offload(move || broker.stop()).await.code(), Some(0), "SIGTERM is an ordinary end");
+    });
+}
+
 #[test]
 fn a_generation_too_large_for_its_record_fails_alone() {
     let dir = tempfile::tempdir().expect("a temporary directory");
