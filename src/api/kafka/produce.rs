@@ -208,7 +208,7 @@ async fn work_and_append(
 fn refused(error: &RefusedRecords) -> Produced {
     let refused_records = match error {
         RefusedRecords::Records(refused) => {
-            refused.iter().map(|(index, reason)| (*index, reason.to_string())).collect()
+            refused.iter().map(|(index, reason)| (*index, format!("record {index}: {reason}"))).collect()
         }
         RefusedRecords::Unreadable(_) | RefusedRecords::MaxTimestamp { .. } | RefusedRecords::TooLarge { .. } => {
             Vec::new()
