@@ -166,8 +166,8 @@ pub struct Produced {
     pub log_start: Offset,
     /// In words, where there is more to say than the code does.
     pub reason: Option<String>,
-    /// The record that the batch is refused for, counted from 0, where it is one.
-    pub refused_record: Option<u32>,
+    /// The records that the batch is refused for, where it is for some: by their index from 0, each with what is wrong with it.
+    pub refused_records: Vec<(u32, String)>,
 }
 
 impl Produced {
@@ -180,7 +180,7 @@ impl Produced {
             append_time: WallTime(-1),
             log_start: Offset(-1),
             reason,
-            refused_record: None,
+            refused_records: Vec::new(),
         }
     }
 }

@@ -244,6 +244,28 @@ fn members_that_start_together_are_one_generation() {
 }
 
 #[test]
+fn who_joins_again_while_that_waits_is_answered_both_times() {
+    let mut world = World::new();
+    let (id, first) = world.enter();
+    let later: Vec<_> = (0..10).map(|_| world.join(&id)).collect();
+    // Nine wait; of more, the oldest fails.
+    assert_eq!(world.joined(first).expect("the oldest").error, ErrorCode::RebalanceInProgress);
+    assert_eq!(world.joined(later[0]).expect("the next").error, ErrorCode::RebalanceInProgress);
+    assert!(later.iter().all(|ticket| world.joined(*ticket).is_none()));
+    world.pass(Duration::from_secs(4));
+    let told: Vec<_> = later[1..].iter().map(|ticket| world.joined(*ticket).expect("begun")).collect();
+    assert_eq!((told[0].error, told[0].generation, told[0].members.len()), (ErrorCode::None, 1, 1));
+    assert!(told.iter().all(|other| *other == told[0]));
+    // Both fail when it leaves before.
+    let mut world = World::new();
+    let (id, first) = world.enter();
+    let waits = [first, world.join(&id)];
+    assert_eq!(world.done(leave(&id)), ErrorCode::None);
+    let failed = waits.map(|ticket| world.joined(ticket).expect("told").error);
+    assert_eq!(failed, [ErrorCode::UnknownMemberId; 2]);
+}
+
+#[test]
 fn who_comes_later_makes_all_join_again() {
     let mut world = World::new();
     let [leads, follows] = world.pair();

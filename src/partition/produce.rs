@@ -83,7 +83,7 @@ impl Partition {
         let placed = |base_offset, log_start, append_time: Option<WallTime>, durable| {
             let append_time = append_time.unwrap_or(WallTime(-1));
             let error = ErrorCode::None;
-            let answer = Produced { error, base_offset, append_time, log_start, reason: None, refused_record: None };
+            let answer = Produced { base_offset, append_time, log_start, ..Produced::failed(error, None) };
             Attempt::Over(Ok(Placed { answer, durable }))
         };
         match self.log.append(batch, options) {

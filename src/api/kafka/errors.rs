@@ -19,11 +19,18 @@ pub fn invalid_batch(error: &InvalidBatch) -> ErrorCode {
 #[must_use]
 pub fn refused_records(error: &RefusedRecords) -> ErrorCode {
     match error {
-        RefusedRecords::Record { reason: RefusalReason::Timestamp { .. }, .. }
-        | RefusedRecords::MaxTimestamp { .. } => ErrorCode::InvalidTimestamp,
+        // As in Kafka, whatever is wrong with the others.
+        RefusedRecords::Records(refused) if refused.iter().any(|(_, reason)| is_of_time(reason)) => {
+            ErrorCode::InvalidTimestamp
+        }
+        RefusedRecords::MaxTimestamp { .. } => ErrorCode::InvalidTimestamp,
         RefusedRecords::TooLarge { .. } => ErrorCode::MessageTooLarge,
         // A bound of our own, where Kafka has none: Java clients send the batch again in halves.
         _ if error.is_beyond_limit() => ErrorCode::MessageTooLarge,
-        RefusedRecords::Record { .. } | RefusedRecords::Unreadable(_) => ErrorCode::InvalidRecord,
+        RefusedRecords::Records(_) | RefusedRecords::Unreadable(_) => ErrorCode::InvalidRecord,
     }
+}
+
+fn is_of_time(reason: &RefusalReason) -> bool {
+    matches!(reason, RefusalReason::Timestamp { .. })
 }

@@ -206,11 +206,15 @@ async fn work_and_append(
 }
 
 fn refused(error: &RefusedRecords) -> Produced {
-    let refused_record = match error {
-        RefusedRecords::Record { index, .. } => Some(*index),
-        RefusedRecords::Unreadable(_) | RefusedRecords::MaxTimestamp { .. } | RefusedRecords::TooLarge { .. } => None,
+    let refused_records = match error {
+        RefusedRecords::Records(refused) => {
+            refused.iter().map(|(index, reason)| (*index, format!("record {index}: {reason}"))).collect()
+        }
+        RefusedRecords::Unreadable(_) | RefusedRecords::MaxTimestamp { .. } | RefusedRecords::TooLarge { .. } => {
+            Vec::new()
+        }
     };
-    Produced { refused_record, ..Produced::failed(errors::refused_records(error), Some(error.to_string())) }
+    Produced { refused_records, ..Produced::failed(errors::refused_records(error), Some(error.to_string())) }
 }
 
 fn merge(plan: Plan, produced: Vec<Produced>) -> Vec<TopicOutcome<Produced>> {
@@ -282,9 +286,9 @@ fn partition_response<'p>(
         _ => LeaderIdAndEpoch::default(),
     };
     // A producer that is told of records takes those for the ones at fault: only such are named.
-    let record_errors = produced.refused_record.into_iter().map(|index| BatchIndexAndErrorMessage {
-        batch_index: i32::try_from(index).unwrap_or(i32::MAX),
-        batch_index_error_message: produced.reason.as_deref(),
+    let record_errors = produced.refused_records.iter().map(|(index, reason)| BatchIndexAndErrorMessage {
+        batch_index: i32::try_from(*index).unwrap_or(i32::MAX),
+        batch_index_error_message: Some(reason.as_str()),
     });
     PartitionProduceResponse {
         index,

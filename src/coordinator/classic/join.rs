@@ -11,6 +11,9 @@ use crate::coordinator::message::{GroupAnswer, Join, Joined, JoinedMember, Ticke
 /// How long a member that has not been in a generation may wait for its first: it can't be told from one that has gone.
 const NEW_MEMBER_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// So many JoinGroups of one member are answered together; of more, the oldest fails.
+const EARLIER_JOINS_MAX: usize = 8;
+
 impl ClassicGroup {
     /// Takes a member in, or tells it how things stand. `id` is for a member that has none.
     pub fn join(
@@ -147,6 +150,7 @@ impl ClassicGroup {
             protocols: join.protocols,
             assignment: Vec::new(),
             waiting: Waiting::Join(ticket),
+            earlier_joins: Vec::new(),
             is_new: true,
             has_synced: false,
             session_deadline: now.instant,
@@ -157,11 +161,20 @@ impl ClassicGroup {
         self.rebalance_or_go_on(config, now, effects);
     }
 
-    /// The member waits for the next generation, as what it says of itself now.
+    /// The member waits for the next generation, as what it says of itself now. librdkafka sends a JoinGroup behind the one that waits when it
+    /// learns of more of its topics. Kafka reads the second only once the first is answered, and it tells the application of a failure.
     fn update(&mut self, id: &str, join: Join, ticket: Ticket, effects: &mut Effects) {
         effects.is_membership = true;
         let member = self.members.get_mut(id).expect("checked to be a member");
-        member.fail(id, ErrorCode::RebalanceInProgress, effects);
+        if let Waiting::Join(earlier) = member.waiting {
+            if member.earlier_joins.len() == EARLIER_JOINS_MAX {
+                let failed = Joined::failed(ErrorCode::RebalanceInProgress, id.to_owned());
+                effects.answer(member.earlier_joins.remove(0), GroupAnswer::Joined(failed));
+            }
+            member.earlier_joins.push(earlier);
+        } else {
+            member.fail(id, ErrorCode::RebalanceInProgress, effects);
+        }
         member.protocols = join.protocols;
         member.rebalance_timeout_ms = join.rebalance_timeout_ms;
         member.session_timeout_ms = join.session_timeout_ms;
@@ -331,7 +344,9 @@ impl ClassicGroup {
             let member = self.members.get_mut(&id).expect("one of the members");
             (member.is_new, member.has_synced, member.assignment) = (false, false, Vec::new());
             if let Waiting::Join(ticket) = std::mem::replace(&mut member.waiting, Waiting::Nothing) {
-                effects.answer(ticket, GroupAnswer::Joined(joined));
+                for ticket in member.earlier_joins.drain(..).chain([ticket]) {
+                    effects.answer(ticket, GroupAnswer::Joined(joined.clone()));
+                }
             }
             self.heard_of(&id, now, effects);
         }

@@ -95,6 +95,7 @@ fn restored(member: ClassicMember) -> (String, Member) {
         protocols,
         assignment: snapshot.assignment,
         waiting: Waiting::Nothing,
+        earlier_joins: Vec::new(),
         is_new: false,
         has_synced: true,
         session_deadline: base::Instant(0),

@@ -3,7 +3,8 @@
 //!
 //! Invariants
 //! - A generation begins with the members whose JoinGroup waits, and with all static ones; each of the former is answered then.
-//! - A member waits for one thing at a time; who asks again takes the place of his earlier request, which is answered.
+//! - A member waits for one thing at a time. Who asks to join again while that waits is answered both times, with the same generation;
+//!   any other request takes the place of the earlier one, which fails.
 //! - Shares are kept in the log before anybody is told of them.
 
 mod join;
@@ -74,6 +75,8 @@ struct Member {
     protocols: Vec<Protocol>,
     assignment: Vec<u8>,
     waiting: Waiting,
+    /// JoinGroups that came before the one that it waits for, the oldest first: [`join::EARLIER_JOINS_MAX`] at most.
+    earlier_joins: Vec<Ticket>,
     /// It has not been in a generation yet.
     is_new: bool,
     /// It has asked for its share of this generation.
@@ -99,7 +102,9 @@ impl Member {
         match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
             Waiting::Nothing => {}
             Waiting::Join(ticket) => {
-                effects.answer(ticket, GroupAnswer::Joined(Joined::failed(error, member_id.to_owned())));
+                for ticket in self.earlier_joins.drain(..).chain([ticket]) {
+                    effects.answer(ticket, GroupAnswer::Joined(Joined::failed(error, member_id.to_owned())));
+                }
             }
             Waiting::Sync(ticket) => effects.answer(ticket, GroupAnswer::Synced(Synced::failed(error))),
         }

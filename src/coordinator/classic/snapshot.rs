@@ -48,6 +48,7 @@ impl ClassicGroup {
                 protocols: vec![Protocol { name, metadata: member.metadata }],
                 assignment: member.assignment,
                 waiting: Waiting::Nothing,
+                earlier_joins: Vec::new(),
                 is_new: false,
                 has_synced: true,
                 session_deadline: base::Instant(0),

@@ -90,6 +90,19 @@ pub struct RecordRules {
     pub key_required: bool,
 }
 
+impl RecordRules {
+    fn broken_by(&self, has_place: bool, has_key: bool, timestamp: WallTime) -> Option<RefusalReason> {
+        if !has_place {
+            return Some(RefusalReason::OffsetDelta);
+        }
+        if self.key_required && !has_key {
+            return Some(RefusalReason::NoKey);
+        }
+        let bounds = self.timestamps.filter(|bounds| !bounds.hold(timestamp))?;
+        Some(RefusalReason::Timestamp { timestamp, bounds })
+    }
+}
+
 /// Why one record was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RefusalReason {
@@ -118,13 +131,16 @@ impl fmt::Display for RefusalReason {
     }
 }
 
+/// So many records of a batch are named at most: an answer is not to be much larger than what it answers.
+pub const REFUSED_RECORDS_MAX: usize = 1000;
+
 /// Why the records of a batch were refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RefusedRecords {
     /// They can't be read. `INVALID_RECORD`.
     Unreadable(DecodeError),
-    /// The record with this index, counted from 0, breaks a rule; it is the first that does. (Kafka lists all of them.)
-    Record { index: u32, reason: RefusalReason },
+    /// These records, by their index from 0, break a rule: the first [`REFUSED_RECORDS_MAX`] that do. (Kafka lists all of them.)
+    Records(Vec<(u32, RefusalReason)>),
     /// All records hold, and the header names a largest timestamp that is out of bounds. `INVALID_TIMESTAMP`.
     MaxTimestamp { timestamp: WallTime },
     /// Compressed as the topic asks, the batch is larger than it may be. `MESSAGE_TOO_LARGE`.
@@ -143,7 +159,11 @@ impl fmt::Display for RefusedRecords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(error) => error.fmt(f),
-            Self::Record { index, reason } => write!(f, "record {index}: {reason}"),
+            Self::Records(refused) => match refused.as_slice() {
+                [] => f.write_str("no record is at fault"),
+                [(index, reason)] => write!(f, "record {index}: {reason}"),
+                [(index, reason), others @ ..] => write!(f, "record {index}: {reason}; {} more", others.len()),
+            },
             Self::MaxTimestamp { timestamp } => {
                 write!(f, "the batch's largest timestamp {timestamp} is out of bounds")
             }
@@ -182,19 +202,17 @@ pub fn check_records(batch: &BatchView<'_>, rules: &RecordRules, bytes_limit: us
 pub(crate) fn check_decoded(decoded: &Decoded<'_>, rules: &RecordRules) -> Result<WallTime, RefusedRecords> {
     let base_offset = decoded.header().base_offset;
     let mut max_timestamp = NO_TIMESTAMP;
+    let mut refused = Vec::new();
     for (index, record) in (0u32..).zip(decoded.records()) {
         let record = record.map_err(DecodeError::from)?;
-        let refuse = |reason| Err(RefusedRecords::Record { index, reason });
-        if record.offset.0 != base_offset.0.wrapping_add(i64::from(index)) {
-            return refuse(RefusalReason::OffsetDelta);
-        }
-        if rules.key_required && record.key.is_none() {
-            return refuse(RefusalReason::NoKey);
-        }
-        if let Some(bounds) = rules.timestamps.filter(|bounds| !bounds.hold(record.timestamp)) {
-            return refuse(RefusalReason::Timestamp { timestamp: record.timestamp, bounds });
+        let has_place = record.offset.0 == base_offset.0.wrapping_add(i64::from(index));
+        if let Some(reason) = rules.broken_by(has_place, record.key.is_some(), record.timestamp) {
+            refused.push((index, reason));
+            if refused.len() == REFUSED_RECORDS_MAX {
+                break;
+            }
         }
         max_timestamp = max_timestamp.max(record.timestamp);
     }
-    Ok(max_timestamp)
+    if refused.is_empty() { Ok(max_timestamp) } else { Err(RefusedRecords::Records(refused)) }
 }

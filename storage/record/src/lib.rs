@@ -43,8 +43,8 @@ pub use builder::{BatchBuilder, BatchOptions, BuildError, ProducerStamp};
 pub use checksum::{BatchCrc, RunChecksum, crc_of, run_is_intact};
 pub use compression::{DecompressError, decompress};
 pub use deep::{
-    RecordRules, RefusalReason, RefusedRecords, TimestampBounds, TimestampOffset, check_records, find_max_timestamp,
-    find_timestamp,
+    REFUSED_RECORDS_MAX, RecordRules, RefusalReason, RefusedRecords, TimestampBounds, TimestampOffset, check_records,
+    find_max_timestamp, find_timestamp,
 };
 pub use header::{BatchError, BatchHeader, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC, NO_TIMESTAMP, last_sequence};
 pub use partitioner::{murmur2, partition_for_key};

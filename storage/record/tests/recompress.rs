@@ -143,7 +143,7 @@ fn records_are_held_to_the_rules_on_the_way() {
         let record = Owned { timestamp, key: key.map(<[u8]>::to_vec), ..sound.clone() };
         let sent = build(&[sound, record], BatchOptions::default());
         let refused = recompress(&BatchView::parse(&sent).unwrap(), to(Compression::Zstd), &rules, &LIMITS).err();
-        assert_eq!(refused, expected.map(|reason| RefusedRecords::Record { index: 1, reason }));
+        assert_eq!(refused, expected.map(|reason| RefusedRecords::Records(vec![(1, reason)])));
     };
     check(905, Some(b"k"), None);
     check(899, Some(b"k"), Some(RefusalReason::Timestamp { timestamp: WallTime(899), bounds }));

@@ -3,7 +3,8 @@
 use base::{Offset, WallTime};
 use record::{
     BatchBuilder, BatchHeader, BatchOptions, BatchView, BuildError, Compression, DecodeError, DecompressError,
-    RecordError, RecordRules, Records, RefusalReason, RefusedRecords, TimestampBounds, check_records, decode_records,
+    REFUSED_RECORDS_MAX, RecordError, RecordRules, Records, RefusalReason, RefusedRecords, TimestampBounds,
+    check_records, decode_records,
 };
 
 /// The header of a one-record batch that the table below changes.
@@ -68,20 +69,23 @@ fn batch(records: &[(i64, Option<&[u8]>)]) -> Vec<u8> {
 fn rules_of_topics() {
     let bounds = TimestampBounds { now: WallTime(1000), before_ms_max: 100, after_ms_max: 10 };
     let rules = RecordRules { timestamps: Some(bounds), key_required: true };
-    let check = |records: &[(i64, Option<&[u8]>)], expected: Option<(u32, RefusalReason)>| {
+    let check = |records: &[(i64, Option<&[u8]>)], expected: &[(u32, RefusalReason)]| {
         let batch = batch(records);
         let result = check_records(&BatchView::parse(&batch).unwrap(), &rules, 1000);
-        let expected = expected.map(|(index, reason)| RefusedRecords::Record { index, reason });
-        assert_eq!(result.err(), expected);
+        let expected = if expected.is_empty() { Ok(()) } else { Err(RefusedRecords::Records(expected.to_vec())) };
+        assert_eq!(result, expected);
     };
     let late = |timestamp| RefusalReason::Timestamp { timestamp: WallTime(timestamp), bounds };
     let key = Some(&b"k"[..]);
-    check(&[(900, key), (1010, key), (-1, key)], None);
-    check(&[(900, key), (899, key)], Some((1, late(899))));
-    check(&[(1011, key)], Some((0, late(1011))));
-    check(&[(i64::MIN, key)], Some((0, late(i64::MIN))));
-    check(&[(i64::MAX, key)], Some((0, late(i64::MAX))));
-    check(&[(900, key), (900, None)], Some((1, RefusalReason::NoKey)));
+    check(&[(900, key), (1010, key), (-1, key)], &[]);
+    check(&[(900, key), (899, key)], &[(1, late(899))]);
+    check(&[(1011, key)], &[(0, late(1011))]);
+    check(&[(i64::MIN, key)], &[(0, late(i64::MIN))]);
+    check(&[(i64::MAX, key)], &[(0, late(i64::MAX))]);
+    check(&[(900, key), (900, None)], &[(1, RefusalReason::NoKey)]);
+    // Each record at fault is named, for one thing.
+    let refused = [(0, RefusalReason::NoKey), (2, late(2000)), (3, RefusalReason::NoKey)];
+    check(&[(900, None), (900, key), (2000, key), (2000, None)], &refused);
 
     let mut wide = bounds;
     (wide.before_ms_max, wide.after_ms_max) = (i64::MAX, i64::MAX);
@@ -94,9 +98,19 @@ fn rules_of_topics() {
     };
     assert_eq!(misnumbered(2), Ok(()));
     for delta in [0, 1, 4] {
-        let refused = RefusedRecords::Record { index: 1, reason: RefusalReason::OffsetDelta };
+        let refused = RefusedRecords::Records(vec![(1, RefusalReason::OffsetDelta)]);
         assert_eq!(misnumbered(delta), Err(refused), "{delta}");
     }
+}
+
+#[test]
+fn the_records_at_fault_are_named_up_to_a_bound() {
+    let bytes = batch(&vec![(0, None); REFUSED_RECORDS_MAX + 1]);
+    let rules = RecordRules { timestamps: None, key_required: true };
+    let refused = check_records(&BatchView::parse(&bytes).unwrap(), &rules, 1 << 20).unwrap_err();
+    assert_eq!(refused.to_string(), "record 0: a compacted topic takes no record without a key; 999 more");
+    let RefusedRecords::Records(named) = refused else { panic!("{refused}") };
+    assert_eq!(named.last(), Some(&(999, RefusalReason::NoKey)));
 }
 
 #[test]
