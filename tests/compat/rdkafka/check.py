@@ -114,7 +114,10 @@ def start(peer, creates_topics):
         command = [PEERS / "kafka", "start", *(part for setting in settings for part in ("--set", setting))]
     else:
         config = OUT / f"tidemill-{word}.toml"
-        config.write_text(f"num-partitions = 4\nauto-create-topics = {word}\ngroup-initial-rebalance-delay-ms = 500\n")
+        settings = ["num-partitions = 4", f"auto-create-topics = {word}", "group-initial-rebalance-delay-ms = 500"]
+        # Kafka's interval: a batch without timestamps is of 1970 by the largest one that librdkafka gives it, and retention takes it when it next looks.
+        settings.append("retention-check-interval-ms = 300000")
+        config.write_text("\n".join(settings) + "\n")
         command = [PEERS / "tidemill", "start", peer[1], "--shards", "2", "--config", config]
     started = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if started.returncode:
