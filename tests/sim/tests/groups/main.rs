@@ -122,7 +122,7 @@ fn config(shards: u16) -> NodeConfig {
         checkpoint_interval_ms: 4000,
         group_initial_rebalance_delay_ms: 300,
         group_session_timeout_min_ms: 1000,
-        group_consumer_session_timeout_ms: seat::SESSION.as_millis() as u32,
+        group_consumer_session_timeout_ms: seat::SESSION.as_millis() as i32,
         group_consumer_heartbeat_interval_ms: seat::HEARTBEAT_MS as i32,
         offsets_partitions: 2,
         ..node::config(shards)
