@@ -531,7 +531,11 @@ impl GroupAnswer {
             Self::Committed(outcomes) => Self::Committed(vec![code; outcomes.len()]),
             Self::OffsetsDeleted(..) => Self::OffsetsDeleted(code, Vec::new()),
             Self::Done(ErrorCode::None) => Self::Done(code),
-            Self::Joined(_) | Self::Synced(_) | Self::Left(_) | Self::ConsumerHeartbeat(_) => Self::Unavailable(code),
+            Self::Joined(_) | Self::Synced(_) | Self::Left(_) | Self::ConsumerHeartbeat(_) => {
+                // What is too large is told of commits alone.
+                let is_size = code == ErrorCode::InvalidCommitOffsetSize;
+                Self::Unavailable(if is_size { ErrorCode::UnknownServerError } else { code })
+            }
             told => told,
         }
     }
