@@ -93,7 +93,10 @@ def judge_groups(groups, options):
     gone = {way: groups[field] for way, field in (("leave", "left"), ("kill", "killed"), ("restart", "restarted"))}
     assert {way for way, times in gone.items() if times} == set(churn), (churn, groups)
     assert groups["join"]["count"] > groups["groups"] * groups["members"] and groups["commits"] > 0, groups
-    assert (groups["partitions_moved"] == 0) == (churn == ["restart"]), groups
+    # Under the other protocol the broker says how often members are heard of: every five seconds on Kafka, of which the run has one. Who stays need not
+    # have learnt by then that somebody left, and what he had is there when he comes back.
+    if groups["protocol"] == "classic":
+        assert (groups["partitions_moved"] == 0) == (churn == ["restart"]), groups
 
 
 def start_kafka():
