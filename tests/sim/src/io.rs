@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base::Instant;
+use base::{Instant, Random};
 use shard::driver::{DirEntry, FileId, FileStat, FsOp, Op, Outcome, Space, Work, WriteSync};
 use shard::{Buf, Slice};
 
@@ -72,6 +72,13 @@ pub enum Crash {
     Kill,
     /// What was not synced is kept, lost or torn.
     PowerLoss,
+}
+
+impl Crash {
+    /// One or the other: power is lost twice as often.
+    pub fn drawn(random: &mut Random) -> Self {
+        if random.chance(1, 3) { Self::Kill } else { Self::PowerLoss }
+    }
 }
 
 impl State {

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::Instant;
+use base::{Instant, Random};
 use shard::driver::Driver;
 use shard::{Shard, ShardOptions, Turn};
 
@@ -45,6 +45,9 @@ impl fmt::Display for Failure {
         }
     }
 }
+
+/// Virtual time in which a network that was cut must heal: far more than it ever takes.
+const DISTURBED_LIMIT: Duration = Duration::from_secs(600);
 
 /// A process that ended itself ([`shard::driver::Host::abort`]).
 #[derive(Clone, Debug)]
@@ -132,6 +135,35 @@ impl World {
     pub fn crash_after(&mut self, machine: MachineId, disk_ops: u64, how: Crash) {
         let after_disk_ops = self.state().machine(machine).disk_ops + disk_ops;
         self.doom.push(Doom { machine, after_disk_ops, how });
+    }
+
+    /// A connection of the clients is reset, or they and the broker are cut off from each other for less than `heals_within_ms`; or neither.
+    /// `hit` is told what.
+    ///
+    /// # Errors
+    /// What went wrong meanwhile; the two are not cut off then either.
+    pub fn disturb_network(
+        &mut self,
+        random: &mut Random,
+        (broker, clients): (MachineId, MachineId),
+        heals_within_ms: u64,
+        mut hit: impl FnMut(&'static str),
+    ) -> Result<(), Failure> {
+        if random.chance(1, 2) {
+            let (mut effects, now) = (crate::net::Effects::default(), self.now());
+            if self.state().net.reset_one(clients, now, &mut effects) {
+                hit("connection reset");
+            }
+            self.state().settle(effects);
+        } else if random.chance(1, 3) {
+            hit("partitioned network");
+            self.state().net.set_cut(broker, clients, true);
+            let healed = self.now() + Duration::from_millis(random.below(heals_within_ms));
+            let outcome = self.run_until(DISTURBED_LIMIT, |world| world.now() >= healed || !world.is_up(broker));
+            self.state().net.set_cut(broker, clients, false);
+            outcome?;
+        }
+        Ok(())
     }
 
     /// Forgets a crash that did not come to pass.

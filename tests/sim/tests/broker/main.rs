@@ -24,7 +24,6 @@ use wire::ErrorCode;
 
 use clients::{Client, SharedModel};
 use model::{Life, Model};
-use node::Started;
 
 const DISK_BYTES: u64 = 256 << 20;
 /// So many operations of clients in each seed, a few more or less, and never fewer than the second.
@@ -106,7 +105,7 @@ impl Run<'_> {
             self.hit_restart(shards, next);
             shards = next;
             if self.world.is_up(self.broker) {
-                let how = self.crash_kind();
+                let how = Crash::drawn(&mut self.random);
                 self.world.crash(self.broker, how);
             }
             self.start(shards)?;
@@ -127,10 +126,6 @@ impl Run<'_> {
         }
     }
 
-    fn crash_kind(&mut self) -> Crash {
-        if self.random.chance(1, 3) { Crash::Kill } else { Crash::PowerLoss }
-    }
-
     fn client(&self, index: usize) -> Client {
         let shard = self.client_shards[index % self.client_shards.len()].clone();
         Client {
@@ -147,8 +142,7 @@ impl Run<'_> {
 
     /// Starts the broker until it comes through; it may be crashed on the way, more than once.
     fn start(&mut self, shards: u16) -> Result<(), Failure> {
-        let mut crashes = [0, 0, 1, 2][self.random.below(4) as usize];
-        let mut crashed = 0;
+        let crashes = [0, 0, 1, 2][self.random.below(4) as usize];
         {
             let mut model = self.model.borrow_mut();
             if std::mem::take(&mut model.recreated) {
@@ -158,27 +152,13 @@ impl Run<'_> {
                 model.register.hit("round on four shards");
             }
         }
-        loop {
-            let (at, how, broker) = (1 + self.random.below(250), self.crash_kind(), self.broker);
-            let crash = |world: &mut World| {
-                if crashes > 0 {
-                    world.crash_after(broker, at, how);
-                }
-            };
-            match node::start(self.world, self.broker, node::config(shards), crash)? {
-                Started::Ready => {
-                    self.world.spare(self.broker);
-                    return Ok(());
-                }
-                Started::Crashed => {
-                    crashes -= 1;
-                    crashed += 1;
-                    let what = if crashed > 1 { "crash in recovery, twice" } else { "crash in recovery" };
-                    self.model.borrow_mut().register.hit(what);
-                }
-                Started::Refused(why) => return Err(Failure::Judged(format!("the broker does not start: {why}"))),
-            }
-        }
+        let (random, model) = (&mut self.random, self.model.clone());
+        let draw = || (1 + random.below(250), Crash::drawn(random));
+        let crashed = |count| {
+            let what = if count > 1 { "crash in recovery, twice" } else { "crash in recovery" };
+            model.borrow_mut().register.hit(what);
+        };
+        node::start_through(self.world, self.broker, &node::config(shards), crashes, draw, crashed)
     }
 
     /// Starts all clients; they end when the operations are used up.
@@ -203,7 +183,7 @@ impl Run<'_> {
         let mut crashes = self.random.below(3);
         loop {
             if crashes > 0 {
-                let how = self.crash_kind();
+                let how = Crash::drawn(&mut self.random);
                 let at = 50 + self.random.below(OPERATIONS);
                 self.world.crash_after(self.broker, at, how);
             }
@@ -236,21 +216,10 @@ impl Run<'_> {
         if self.world.run_until(LIMIT, step).is_err() || !self.world.is_up(broker) {
             return;
         }
-        if self.random.chance(1, 2) {
-            let mut effects = sim::net::Effects::default();
-            let now = self.world.now();
-            if self.world.state().net.reset_one(clients, now, &mut effects) {
-                self.model.borrow_mut().register.hit("connection reset");
-            }
-            self.world.state().settle(effects);
-        } else if self.random.chance(1, 3) {
-            self.model.borrow_mut().register.hit("partitioned network");
-            self.world.state().net.set_cut(broker, clients, true);
-            let healed = self.world.now() + Duration::from_millis(self.random.below(8000));
-            let step = |world: &mut World| world.now() >= healed || !world.is_up(broker);
-            let _ = self.world.run_until(LIMIT, step);
-            self.world.state().net.set_cut(broker, clients, false);
-        }
+        let model = self.model.clone();
+        let hit = |what| model.borrow_mut().register.hit(what);
+        // What goes wrong here is met again by who waits for the clients.
+        let _ = self.world.disturb_network(&mut self.random, (broker, clients), 8000, hit);
     }
 
     fn judged(&self) -> Result<(), Failure> {

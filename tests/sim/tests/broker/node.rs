@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shard::{Class, ShardOptions};
+use sim::io::Crash;
 use sim::seat::{MachineId, Seat};
 use sim::world::{Failure, World};
 use tidemill::boot;
@@ -18,7 +19,7 @@ pub const HTTP_PORT: u16 = 8082;
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// How a start went.
-pub enum Started {
+enum Started {
     Ready,
     Crashed,
     /// It refused to start, and said why.
@@ -41,12 +42,45 @@ pub fn config(shards: u16) -> NodeConfig {
     }
 }
 
+/// Starts the broker until it comes through. So many times it is crashed on the way, each time as `draw` says: after how many operations of its disk, and
+/// how. `crashed` is told of each crash, the first being 1.
+pub fn start_through(
+    world: &mut World,
+    machine: MachineId,
+    config: &NodeConfig,
+    mut crashes: u32,
+    mut draw: impl FnMut() -> (u64, Crash),
+    mut crashed: impl FnMut(u32),
+) -> Result<(), Failure> {
+    let mut count = 0;
+    loop {
+        let (at, how) = draw();
+        let crash = |world: &mut World| {
+            if crashes > 0 {
+                world.crash_after(machine, at, how);
+            }
+        };
+        match start(world, machine, config.clone(), crash)? {
+            Started::Ready => {
+                world.spare(machine);
+                return Ok(());
+            }
+            Started::Crashed => {
+                crashes -= 1;
+                count += 1;
+                crashed(count);
+            }
+            Started::Refused(why) => return Err(Failure::Judged(format!("the broker does not start: {why}"))),
+        }
+    }
+}
+
 fn options(seat: Seat) -> ShardOptions {
     ShardOptions { id: seat.shard, arena_bytes: 64 << 20, ..ShardOptions::default() }
 }
 
 /// Starts the broker on a machine and waits until it takes requests.
-pub fn start(
+fn start(
     world: &mut World,
     machine: MachineId,
     config: NodeConfig,

@@ -31,7 +31,6 @@ use tidemill::config::NodeConfig;
 
 use logs::Trail;
 use model::{GROUPS, KEYED, Kind, Model, SharedModel};
-use node::Started;
 use seat::{Link, Seat};
 
 const DISK_BYTES: u64 = 256 << 20;
@@ -154,10 +153,6 @@ impl Run<'_> {
         })
     }
 
-    fn crash_kind(&mut self) -> Crash {
-        if self.random.chance(1, 3) { Crash::Kill } else { Crash::PowerLoss }
-    }
-
     fn link(&self) -> Link {
         let broker = format!("10.0.0.1:{}", node::PORT).parse().expect("an address");
         Link::new(self.shard.clone(), broker, self.model.clone())
@@ -189,32 +184,17 @@ impl Run<'_> {
 
     /// Starts the broker until it comes through; it may be crashed on the way.
     fn start(&mut self, shards: u16) -> Result<(), Failure> {
-        let mut crashes = [0, 0, 1][self.random.below(3) as usize];
-        loop {
-            let (at, how, broker) = (1 + self.random.below(150), self.crash_kind(), self.broker);
-            let crash = |world: &mut World| {
-                if crashes > 0 {
-                    world.crash_after(broker, at, how);
-                }
-            };
-            match node::start(self.world, self.broker, config(shards), crash)? {
-                Started::Ready => {
-                    self.world.spare(self.broker);
-                    return Ok(());
-                }
-                Started::Crashed => {
-                    crashes -= 1;
-                    self.model.borrow_mut().register.hit("crash in recovery");
-                }
-                Started::Refused(why) => return Err(Failure::Judged(format!("the broker does not start: {why}"))),
-            }
-        }
+        let crashes = [0, 0, 1][self.random.below(3) as usize];
+        let (random, model) = (&mut self.random, self.model.clone());
+        let draw = || (1 + random.below(150), Crash::drawn(random));
+        let crashed = |_| model.borrow_mut().register.hit("crash in recovery");
+        node::start_through(self.world, self.broker, &config(shards), crashes, draw, crashed)
     }
 
     /// Crashes the broker, if nothing has yet, and starts it again, after a while and with another number of shards perhaps.
     fn restart(&mut self, from: u16) -> Result<u16, Failure> {
         if self.world.is_up(self.broker) {
-            let how = self.crash_kind();
+            let how = Crash::drawn(&mut self.random);
             self.world.crash(self.broker, how);
         }
         {
@@ -274,7 +254,7 @@ impl Run<'_> {
     fn act(&mut self) -> Result<(), Failure> {
         let end = self.world.now() + Duration::from_millis(5000 + self.random.below(16_000));
         if self.random.chance(2, 3) {
-            let how = self.crash_kind();
+            let how = Crash::drawn(&mut self.random);
             let at = 20 + self.random.below(600);
             self.world.crash_after(self.broker, at, how);
         }
@@ -298,22 +278,9 @@ impl Run<'_> {
         if !self.world.is_up(broker) {
             return Ok(());
         }
-        if self.random.chance(1, 2) {
-            let mut effects = sim::net::Effects::default();
-            let now = self.world.now();
-            if self.world.state().net.reset_one(clients, now, &mut effects) {
-                self.model.borrow_mut().register.hit("connection reset");
-            }
-            self.world.state().settle(effects);
-        } else if self.random.chance(1, 3) {
-            self.model.borrow_mut().register.hit("partitioned network");
-            self.world.state().net.set_cut(broker, clients, true);
-            let healed = self.world.now() + Duration::from_millis(self.random.below(6000));
-            let step = |world: &mut World| world.now() >= healed || !world.is_up(broker);
-            self.world.run_until(LIMIT, step)?;
-            self.world.state().net.set_cut(broker, clients, false);
-        }
-        Ok(())
+        let model = self.model.clone();
+        let hit = |what| model.borrow_mut().register.hit(what);
+        self.world.disturb_network(&mut self.random, (broker, clients), 6000, hit)
     }
 
     /// Time for compactions, and for the members that have gone to be missed, while keys are written to; a crash comes in the middle of it
@@ -325,7 +292,7 @@ impl Run<'_> {
         }
         self.spawn(writers::write_loop(self.link(), (KEYED, 0), |model| model.closing));
         self.world.nudge(self.clients);
-        let how = self.crash_kind();
+        let how = Crash::drawn(&mut self.random);
         if self.random.chance(1, 2) {
             let at = 1 + self.random.below(300);
             self.world.crash_after(self.broker, at, how);

@@ -165,7 +165,7 @@ impl Run<'_> {
             let model = self.model.borrow();
             model.keeps_appends && !model.setup.is_durable()
         };
-        if only_kill || self.random.chance(1, 3) { Crash::Kill } else { Crash::PowerLoss }
+        if only_kill { Crash::Kill } else { Crash::drawn(&mut self.random) }
     }
 
     /// One run of the process, from its start to its end.
