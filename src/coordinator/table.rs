@@ -65,9 +65,11 @@ impl GroupTable {
         self.is_full = is_full;
     }
 
-    /// Takes the settings that single groups have of their own.
+    /// Takes the settings that single groups have of their own. All shards count who holds them, so only others than it has are taken.
     pub fn set_own_settings(&mut self, own: &Arc<OwnSettingsOfGroups>) {
-        self.config.consumer.own = own.clone();
+        if !Arc::ptr_eq(&self.config.consumer.own, own) {
+            self.config.consumer.own = own.clone();
+        }
     }
 
     /// Takes up a request; `id` is a member's that has none yet.
