@@ -8,7 +8,6 @@ The environment's BROKER_RESTART may be a command that kills the broker with -9 
 import os
 import shutil
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -16,7 +15,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "groups"))
 
 import connect
 import streams
-from restart import Restart
+from restart import Restart, at_once
 from scenario import Feed
 
 OUT = Path(__file__).resolve().parents[3] / "target/compat/apps"
@@ -57,11 +56,7 @@ def main(kinds):
     OUT.mkdir(parents=True)
     failed, feed = [], Feed(os.environ["BOOTSTRAP"])
     restart = Restart(chosen)
-    threads = [threading.Thread(target=check, args=(name, feed, restart, failed)) for name in chosen]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda name: check(name, feed, restart, failed), chosen)
     feed.close()
     sys.exit(1 if failed or not chosen else 0)
 

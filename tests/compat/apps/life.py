@@ -1,12 +1,12 @@
-"""What the applications under test share: their processes, and how things are waited for."""
+"""What the applications under test share: how they live and end, and how things are waited for."""
 import os
 import signal
-import subprocess
 import threading
 import time
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from process import Process
 
 LIMIT_S = 120  # for each thing that is waited for
 LOOK_S = 0.2  # between two looks
@@ -15,34 +15,6 @@ JAVA = [
     "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=" + ("info" if os.environ.get("COMPAT_DEBUG") else "warn"),
 ]  # fmt: skip
-
-
-class Process:
-    """A process whose lines are kept, and heard one by one; what it logs is kept beside them."""
-
-    def __init__(self, out, name, command, environment, hear):
-        self.name, self.hear = name, hear
-        self.said = open(f"{out}.{name}.out", "w")
-        with open(f"{out}.{name}.err", "w") as errors:
-            self.process = subprocess.Popen(command, env=os.environ | environment, text=True, stdin=subprocess.DEVNULL,
-                                            stdout=subprocess.PIPE, stderr=errors)  # fmt: skip
-        self.reader = threading.Thread(target=self.listen)
-        self.reader.start()
-
-    def listen(self):
-        for line in self.process.stdout:
-            self.said.write(f"{time.strftime('%H:%M:%S')} {line}")
-            self.said.flush()
-            # One that was killed may have ended within a line.
-            if line.endswith("\n"):
-                self.hear(line.rstrip())
-        self.said.close()
-
-    def end(self, number):
-        """Sends the signal, and returns the exit code once all that it said is heard."""
-        self.process.send_signal(number)
-        self.reader.join(LIMIT_S)
-        return self.process.wait(LIMIT_S)
 
 
 class Life:
@@ -66,13 +38,13 @@ class Life:
     def kill(self, process):
         self.begin_step(f"killing {process.name}")
         self.running.remove(process)
-        process.end(signal.SIGKILL)
+        process.end(signal.SIGKILL, LIMIT_S)
 
     def stop(self, process):
         """As SIGTERM has it stop, which Java ends with 143."""
         self.begin_step(f"stopping {process.name}")
         self.running.remove(process)
-        self.expect(process.end(signal.SIGTERM), 128 + signal.SIGTERM, f"exit code of {process.name}")
+        self.expect(process.end(signal.SIGTERM, LIMIT_S), 128 + signal.SIGTERM, f"exit code of {process.name}")
 
     def close(self):
         while self.running:

@@ -7,13 +7,12 @@ The environment's BROKER_RESTART may be a command that kills the broker with -9 
 """
 import os
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import translate
-from restart import Restart
+from restart import Restart, at_once
 from scenario import Feed, Group, Program
 
 HERE = Path(__file__).resolve().parent
@@ -151,11 +150,7 @@ def main(names):
     for old in OUT.iterdir():
         old.unlink()
     failed, feed, restart = [], Feed(os.environ["BOOTSTRAP"]), Restart(variant.name for variant in chosen)
-    threads = [threading.Thread(target=check, args=(variant, feed, restart, failed)) for variant in chosen]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda variant: check(variant, feed, restart, failed), chosen)
     feed.close()
     sys.exit(1 if failed or not chosen else 0)
 

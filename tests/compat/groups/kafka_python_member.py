@@ -3,7 +3,7 @@
 from kafka import ConsumerRebalanceListener, KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError
 
 from member import (
     ASSIGNOR, BOOTSTRAP, GROUP, HEARTBEAT_MS, INSTANCE, NAME, SESSION_MS, TOPIC, Stop, not_committed, say, say_records,
@@ -33,7 +33,10 @@ def main():
     )  # fmt: skip
     consumer.subscribe([TOPIC], listener=Listener())
     while not stop:
-        found = consumer.poll(200)
+        try:
+            found = consumer.poll(200)
+        except KafkaConnectionError:  # the broker is down, and this client's search for it was within the call
+            continue
         say_records((r.partition, r.offset, r.value) for records in found.values() for r in records)
         if found:
             try:

@@ -1,4 +1,4 @@
-"""One restart of the broker for all that are to live through it."""
+"""What goes on at once, and one restart of the broker for all that are to live through it."""
 import os
 import subprocess
 import threading
@@ -30,3 +30,12 @@ class Restart:
             finally:
                 self.done = True
                 self.changed.notify_all()
+
+
+def at_once(check, chosen):
+    """Calls `check` with each, in a thread for each, and waits for all."""
+    threads = [threading.Thread(target=check, args=(one,)) for one in chosen]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -1,7 +1,5 @@
 """A group under test: the records that are written for it, its members, and what they say."""
-import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +9,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
 from kafka.admin import MemberToRemove
+from process import Process
 
 PARTITIONS = 6
 SESSION_MS = 6000  # group.min.session.timeout.ms
@@ -81,31 +80,13 @@ class Member:
         }  # fmt: skip
         if instance:
             environment["INSTANCE"] = instance
-        self.program, self.said = program, open(f"{group.out}.{name}.out", "w")
+        self.program = program
         command = [word.format(**environment) for word in [*program.command, *program.options.get(assignor, [])]]
-        with open(f"{group.out}.{name}.err", "w") as errors:
-            self.process = subprocess.Popen(
-                command, env=os.environ | program.environment | environment, text=True, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT if program.is_mixed else errors,
-            )  # fmt: skip
-        self.reader = threading.Thread(target=self.listen)
-        self.reader.start()
-
-    def listen(self):
-        for line in self.process.stdout:
-            self.said.write(f"{time.strftime('%H:%M:%S')} {line}")
-            self.said.flush()
-            # One that was killed may have ended within a line.
-            if line.endswith("\n"):
-                self.group.hear(self, line)
-        self.group.hear_end(self)
-        self.said.close()
+        self.process = Process(group.out, name, command, program.environment | environment,
+                               lambda line: group.hear(self, line), lambda: group.hear_end(self), program.is_mixed)  # fmt: skip
 
     def end(self, number):
-        """Sends the signal, and returns once all that it said is heard."""
-        self.process.send_signal(number)
-        self.reader.join(LIMIT_S)
-        return self.process.wait(LIMIT_S)
+        return self.process.end(number, LIMIT_S)
 
 
 class Group:
