@@ -29,6 +29,8 @@ const DISK_BYTES: u64 = 256 << 20;
 /// So many operations of clients in each seed, a few more or less, and never fewer than the second.
 const OPERATIONS: u64 = 2_200;
 const OPERATIONS_MIN: u64 = 2_000;
+/// A crash under clients comes within so many operations of the disk; a round has some hundreds.
+const DISK_OPERATIONS: u64 = 400;
 const TOPICS: usize = 4;
 const PRODUCERS: u32 = 8;
 const READERS: u32 = 4;
@@ -184,7 +186,7 @@ impl Run<'_> {
         loop {
             if crashes > 0 {
                 let how = Crash::drawn(&mut self.random);
-                let at = 50 + self.random.below(OPERATIONS);
+                let at = 50 + self.random.below(DISK_OPERATIONS);
                 self.world.crash_after(self.broker, at, how);
             }
             self.disturb_network();

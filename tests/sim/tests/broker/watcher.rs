@@ -6,14 +6,14 @@ use shard::Slice;
 use crate::clients::Client;
 use crate::node::HTTP_PORT;
 
-/// Asks for one thing after another until the round is over.
+/// What is asked for, of each sixteen questions. Metrics are long: asked for now and then, they take the simulation no time
+/// worth naming.
+const PATHS: [(&str, u64); 3] = [("/readyz", 10), ("/healthz", 4), ("/metrics", 2)];
+
+/// Asks for one thing or another until the round is over. What is asked is drawn, so that a short round has its share of all.
 pub async fn watch_loop(client: Client) {
-    // Metrics are long: asked for now and then, they take the simulation no time worth naming.
-    let paths = ["/readyz", "/healthz", "/readyz", "/readyz", "/metrics", "/readyz", "/healthz", "/readyz"];
-    let mut asked = 0;
     while !client.is_over() {
-        let path = paths[asked % paths.len()];
-        asked += 1;
+        let path = drawn(&client);
         // Without a broker, or with one that crashes meanwhile, there is no answer, which is fine.
         let pause_ms = match ask(&client, path).await {
             Some(answer) => {
@@ -22,14 +22,25 @@ pub async fn watch_loop(client: Client) {
                 if let Err(why) = judged {
                     model.broken.get_or_insert(why);
                 }
-                2000
+                500
             }
-            // It is down: what it says while it starts is what matters now.
-            None => 20,
+            // It is down: what it says while it starts is what matters now, and it is not long about it.
+            None => 1,
         };
         client.pause(pause_ms).await;
     }
     client.model.borrow_mut().working -= 1;
+}
+
+fn drawn(client: &Client) -> &'static str {
+    let mut left = client.model.borrow_mut().below(PATHS.iter().map(|(_, weight)| weight).sum());
+    for (path, weight) in PATHS {
+        if left < weight {
+            return path;
+        }
+        left -= weight;
+    }
+    unreachable!("less than all the weights together");
 }
 
 /// The whole answer; `None` when the connection breaks before its end.

@@ -119,9 +119,12 @@ impl Seat {
         Ok(())
     }
 
-    /// Commits what it had once: taken only while it has it still.
+    /// Commits what it had in an epoch before its own: never taken once it has given it up. What it says in its own epoch is taken
+    /// of any partition, as by Kafka, so the judge learns nothing from that.
     async fn commit_what_was(&mut self, life: &mut Life) {
-        let Some((place, (epoch, offset))) = life.had.pop_first() else { return };
+        let of_before = |(_, (epoch, _)): &(&Place, &(i32, i64))| *epoch < life.epoch;
+        let Some((&place, &(epoch, offset))) = life.had.iter().find(of_before) else { return };
+        life.had.remove(&place);
         if life.owned.contains(&place) {
             return;
         }
