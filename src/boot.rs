@@ -255,6 +255,7 @@ async fn open_store(shard: &Shard, config: &NodeConfig, recovered: RecoveredShar
         destage_delay: Duration::from_millis(config.destage_delay_ms),
         upkeep_interval: Duration::from_millis(config.retention_check_interval_ms),
         compaction_map_bytes: config.heap_of_shard(shards).compaction_map_bytes,
+        compaction_percent: config.compaction_percent,
         compaction_expanded_bytes_max: config.expanded_bytes_max(),
         ..StoreConfig::new(config.data_dir.clone(), shard.id())
     };

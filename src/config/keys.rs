@@ -46,6 +46,9 @@ pub const KEYS: &[Key] = keys! {
         "Free space that produce may not touch.";
     "background-bytes-in-flight", |node| node.background_bytes_in_flight.to_string(), "at least 128 KiB",
         "Bytes of background work that may be under way on the device, over all shards.";
+    "compaction-percent", |node| node.compaction_percent.to_string(), "1 to 100",
+        "The share of its time that compaction works, so that producers find core and device free. For a log that has waited ten minutes, or \
+         its max.compaction.lag.ms if that is less, it grows; after twice that compaction works all the time.";
     "checkpoint-interval-ms", |node| node.checkpoint_interval_ms.to_string(), "at least 100",
         "A checkpoint is made at least so often while anything is dirty.";
     "destage-delay-ms", |node| node.destage_delay_ms.to_string(), "1 to 60000",

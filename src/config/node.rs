@@ -51,6 +51,8 @@ pub struct NodeConfig {
     pub disk_reserve_bytes: u64,
     /// Background disk bytes in flight over all shards.
     pub background_bytes_in_flight: u64,
+    /// The share of its time that compaction works while no log has waited long for it.
+    pub compaction_percent: u32,
     /// A checkpoint at least this often while anything is dirty, in milliseconds.
     pub checkpoint_interval_ms: u64,
     /// Journaled bytes go to their segments at the latest after this long, in milliseconds.
@@ -113,6 +115,7 @@ impl Default for NodeConfig {
             journal_bytes: 256 << 20,
             disk_reserve_bytes: 256 << 20,
             background_bytes_in_flight: 512 << 10,
+            compaction_percent: 10,
             checkpoint_interval_ms: 60_000,
             destage_delay_ms: 500,
             auto_create_topics: true,
@@ -335,6 +338,8 @@ impl NodeConfig {
         bound((32 * MIB..=256 * MIB).contains(&journal), "journal-bytes", &journal)?;
         let background = self.background_bytes_in_flight;
         bound(background >= 128 << 10, "background-bytes-in-flight", &background)?;
+        let compaction = self.compaction_percent;
+        bound((1..=100).contains(&compaction), "compaction-percent", &compaction)?;
         let checkpoint = self.checkpoint_interval_ms;
         bound(checkpoint >= 100, "checkpoint-interval-ms", &checkpoint)?;
         let destage = self.destage_delay_ms;

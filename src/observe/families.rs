@@ -104,6 +104,7 @@ families! {
     CompactionWrittenBytes: Counter "tidemill_compaction_written_bytes_total" ["shard"] "Bytes of segments that compaction wrote.";
     CompactionFreedBytes: Counter "tidemill_compaction_freed_bytes_total" ["shard"] "Bytes of records that compaction got rid of.";
     CompactionsFailed: Counter "tidemill_compactions_failed_total" ["shard"] "Logs that are left as they are since something in them cannot be compacted.";
+    CompactionWaitSeconds: Gauge "tidemill_compaction_wait_seconds" ["shard"] "How long the log that presses most has had something to compact; past ten minutes, or its max.compaction.lag.ms, compaction works more than its compaction-percent.";
     DestageBytes: Counter "tidemill_destage_bytes_total" ["shard"] "Bytes that went from memory to segment files.";
     DestageWrites: Counter "tidemill_destage_writes_total" ["shard"] "Writes they went in.";
     AppendsHeldBack: Counter "tidemill_appends_held_back_total" ["shard"] "Appends that found no room in the journal or memory, each time they tried.";

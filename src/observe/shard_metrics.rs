@@ -136,6 +136,7 @@ fn storage(node: &Node, told: &mut Exposition) {
     told.value(Metric::CompactionWrittenBytes, &[], meters.compaction_written_bytes.get());
     told.value(Metric::CompactionFreedBytes, &[], meters.compaction_freed_bytes.get());
     told.value(Metric::CompactionsFailed, &[], meters.compactions_failed.get());
+    told.value(Metric::CompactionWaitSeconds, &[], stats.compaction_wait.unwrap_or_default().as_secs_f64());
     told.value(Metric::DestageBytes, &[], meters.destage_bytes.get());
     told.value(Metric::DestageWrites, &[], meters.destage_writes.get());
     told.value(Metric::AppendsHeldBack, &[], meters.appends_held_back.get());

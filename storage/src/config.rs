@@ -67,6 +67,8 @@ pub struct StoreConfig {
     pub compaction_interval: Duration,
     /// What the keys of the log that is compacted may take of memory: more keys take more passes.
     pub compaction_map_bytes: usize,
+    /// The share of its time that compaction works while no log has waited long for it, 1 to 100.
+    pub compaction_percent: u32,
     /// Records of a compressed batch that is compacted expand to at most so much; a log that holds a larger one is left as it is.
     pub compaction_expanded_bytes_max: usize,
     /// Appends of one log that are at least so long together go to the journal from where they are in memory; shorter ones are copied
@@ -97,6 +99,7 @@ impl StoreConfig {
             upkeep_interval: Duration::from_secs(30),
             compaction_interval: Duration::from_secs(15),
             compaction_map_bytes: 8 * MIB,
+            compaction_percent: 100,
             compaction_expanded_bytes_max: 64 * MIB,
             apart_bytes: 64 * KIB,
         }

@@ -305,6 +305,38 @@ fn a_damaged_segment_leaves_the_log_as_it_is() {
     assert_eq!(litter(&mut machine, &log), Vec::<String>::new());
 }
 
+/// How long one pass over a log takes that is dirty all through.
+fn pass_takes(config: fn(ShardId) -> StoreConfig, max_lag_ms: i64) -> Duration {
+    let (mut machine, store, log) =
+        start(9, config, LogConfig { segment_bytes: 200_000, compaction: None, ..compacted() });
+    filled(&mut machine, &log, 0..2_000, 40).expect("no crash");
+    let compaction = CompactionConfig { min_dirty_ppm: 0, max_lag_ms, ..CompactionConfig::default() };
+    log.set_config(LogConfig { compaction: Some(compaction), segment_bytes: 200_000, ..compacted() });
+    let shard = machine.shards[0].clone();
+    let passed = async move {
+        while store.stats().compaction_wait.is_none() {
+            shard.sleep(Duration::from_micros(100)).await;
+        }
+        let begun = shard.now();
+        while store.meters().compactions.get() == 0 {
+            shard.sleep(Duration::from_micros(100)).await;
+        }
+        shard.now().since(begun)
+    };
+    machine.run(0, passed).expect("no crash")
+}
+
+#[test]
+fn it_rests_unless_a_log_has_waited_too_long() {
+    let with_room = |shard| StoreConfig { compaction_map_bytes: 64 << 10, ..eager(shard) };
+    let unpaced = pass_takes(with_room, i64::MAX);
+    let polite = |shard| StoreConfig { compaction_percent: 10, compaction_map_bytes: 64 << 10, ..eager(shard) };
+    let paced = pass_takes(polite, i64::MAX);
+    let late = pass_takes(polite, 1);
+    assert!(paced > unpaced * 8 && paced < unpaced * 12, "{paced:?} at a tenth of its time, {unpaced:?} at all of it");
+    assert!(late < unpaced * 2, "{late:?} where the log is late, {unpaced:?} at all of its time");
+}
+
 #[test]
 fn readers_go_on_through_it() {
     for seed in 20..24 {

@@ -127,6 +127,8 @@ pub(crate) struct CleaningState {
     pub(crate) swept: bool,
     /// Something in it cannot be compacted, which has been said: it is left as it is.
     pub(crate) given_up: bool,
+    /// Since when there has been something to compact.
+    pub(crate) waits_since: Option<base::Instant>,
 }
 
 impl LogState {

@@ -20,6 +20,7 @@ use super::queue::{CommitQueue, Pending};
 use super::trash::Trash;
 use super::writers::WriteFiles;
 use crate::budget::Budget;
+use crate::compaction::Wait;
 use crate::config::{Durability, LogConfig, LogId, StoreConfig};
 use crate::journal::codec::Control;
 use crate::journal::files::JournalFiles;
@@ -85,6 +86,8 @@ pub(crate) struct StoreCore {
     pub(crate) damaged_indexes: RefCell<BTreeSet<(LogId, Offset)>>,
     /// The wall clock when it was last looked at, and when that was; nothing while it is in doubt.
     pub(crate) trusted: Cell<Option<(Instant, WallTime)>>,
+    /// Of the logs that waited to be compacted when it was last looked for them, the one that presses most.
+    pub(crate) compaction_wait: Cell<Option<Wait>>,
     pub(crate) destage_wanted: Event,
 
     // ---- checkpoints

@@ -36,6 +36,7 @@ mod wall;
 mod writers;
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use base::{PlacementEpoch, WallTime};
 use shard::Shard;
@@ -82,6 +83,8 @@ pub struct StoreStats {
     pub background_bytes: usize,
     pub background_bytes_limit: usize,
     pub background_waiting: usize,
+    /// How long the log that presses most has had something to compact; none when none has.
+    pub compaction_wait: Option<Duration>,
     /// As the file system last said.
     pub free_bytes: u64,
     /// Appended, and reserved on the file system until it is destaged.
@@ -128,6 +131,7 @@ impl ShardStore {
             background_bytes: self.core.budget.in_flight_bytes(),
             background_bytes_limit: self.core.budget.bytes_limit(),
             background_waiting: self.core.budget.waiting(),
+            compaction_wait: self.core.compaction_wait.get().map(|wait| self.core.shard.now().since(wait.since)),
             free_bytes: space.free_bytes(),
             reserved_bytes: space.reserved_bytes(),
         }

@@ -97,6 +97,7 @@ fn new_core(
         generations: Cell::new(0),
         damaged_indexes: RefCell::default(),
         trusted: Cell::new(None),
+        compaction_wait: Cell::new(None),
         destage_wanted: Event::new(),
         // Both copies are the same now: either may go first.
         manifest: RefCell::new(ManifestState { files: Some(manifests), next_copy: 0 }),

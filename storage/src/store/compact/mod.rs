@@ -4,6 +4,7 @@
 //! Owner: the store; a background task. It reads and writes under the background budget, holds no memory of tails or blocks, and ends
 //! between two pieces when the store stops. Whatever is made for nothing, also by a crash, is in the trash.
 
+mod pacer;
 mod reader;
 mod sweep;
 mod writer;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use base::{Offset, WallTime};
 use record::{BatchView, Compression};
 
+use self::pacer::Pacer;
 use self::reader::SegmentReader;
 use self::writer::SegmentWriter;
 pub(crate) use self::writer::Staged;
@@ -23,7 +25,7 @@ use super::StoreError;
 use super::core::StoreCore;
 use super::destage::is_full;
 use crate::compaction::{
-    Cleaning, CompactionPlan, Fate, GroupLimits, KeyMap, LogExtent, Uncleanable, compaction_plan, group_segments,
+    Cleaning, CompactionPlan, Fate, GroupLimits, KeyMap, LogExtent, Uncleanable, Wait, compaction_plan, group_segments,
     note_batch,
 };
 use crate::log::{Log, Replacement, SEGMENT_INDEX_BYTES, Status};
@@ -108,14 +110,21 @@ fn give_up(core: &StoreCore, log: &Log, error: &PassError) {
     );
 }
 
-/// The log that is compacted next, if there is one.
+/// The log that is compacted next, if there is one. Notes which one has waited too long, or will have first.
 async fn dirtiest(core: &Rc<StoreCore>) -> Option<(Log, Pass)> {
     let mut found: Option<(Log, Pass)> = None;
+    let mut presses_most: Option<Wait> = None;
     for log in core.all_logs() {
         if core.stopping.get() || core.closing.get() || core.space.borrow().state() == SpaceState::Full {
             return None;
         }
         let pass = core.trusted_now().and_then(|now| Pass::of(core, &log, now));
+        let wait = pass.is_some().then(|| wait_of(core, &log));
+        match wait {
+            None => log.0.state.borrow_mut().cleaning.waits_since = None,
+            Some(wait) if presses_most.is_none_or(|other| wait.until() < other.until()) => presses_most = Some(wait),
+            Some(_) => {}
+        }
         if let Some(pass) = pass
             && found.as_ref().is_none_or(|(_, other)| other.plan.dirty_ppm() < pass.plan.dirty_ppm())
         {
@@ -123,7 +132,15 @@ async fn dirtiest(core: &Rc<StoreCore>) -> Option<(Log, Pass)> {
         }
         core.shard.yield_now().await;
     }
+    core.compaction_wait.set(presses_most);
     found
+}
+
+/// Since when a log that is to be compacted has waited for it.
+fn wait_of(core: &StoreCore, log: &Log) -> Wait {
+    let mut state = log.0.state.borrow_mut();
+    let since = *state.cleaning.waits_since.get_or_insert_with(|| core.shard.now());
+    Wait::new(since, state.config.compaction.map_or(i64::MAX, |config| config.max_lag_ms))
 }
 
 /// One pass over one log: what it is to do, as of its beginning.
@@ -176,7 +193,8 @@ impl Pass {
 
     async fn run(&self, core: &Rc<StoreCore>, log: &Log) -> Result<(), PassError> {
         sweep::sweep(core, log).await?;
-        let (keys, upto) = self.gather(core, log).await?;
+        let pacer = Pacer::new(core);
+        let (keys, upto) = self.gather(core, log, &pacer).await?;
         let cleaning = Arc::new(Cleaning {
             keys,
             upto,
@@ -190,13 +208,18 @@ impl Pass {
         for (index, group) in groups.iter().enumerate() {
             // What the pass has seen counts once all of it is in place.
             let cleaned_to = if index + 1 == groups.len() { upto } else { self.cleaned_to };
-            self.replace(core, log, &segments[group.clone()], &cleaning, cleaned_to).await?;
+            self.replace(core, log, &pacer, &segments[group.clone()], &cleaning, cleaned_to).await?;
+            // Its indexes, syncs and renames were work too.
+            pacer.rest().await;
+        }
+        if upto == self.plan.dirty.end {
+            log.0.state.borrow_mut().cleaning.waits_since = None;
         }
         Ok(())
     }
 
     /// Reads the dirty part; gives its keys and how far they go.
-    async fn gather(&self, core: &Rc<StoreCore>, log: &Log) -> Result<(KeyMap, Offset), PassError> {
+    async fn gather(&self, core: &Rc<StoreCore>, log: &Log, pacer: &Pacer) -> Result<(KeyMap, Offset), PassError> {
         let dirty = &self.plan.dirty;
         let records_max = (dirty.end.0 - dirty.start.0).unsigned_abs();
         let seed = [core.shard.random(), core.shard.random()];
@@ -224,7 +247,7 @@ impl Pass {
                 if let Some(upto) = full.map_err(PassError::Batch)? {
                     return Ok((keys, upto));
                 }
-                reader.breathe().await;
+                reader.breathe(pacer).await;
             }
         }
         Ok((keys, dirty.end))
@@ -235,6 +258,7 @@ impl Pass {
         &self,
         core: &Rc<StoreCore>,
         log: &Log,
+        pacer: &Pacer,
         old: &[SegmentMeta],
         cleaning: &Arc<Cleaning>,
         cleaned_to: Offset,
@@ -261,7 +285,7 @@ impl Pass {
                     Fate::Becomes(bytes) => writer.push(&bytes).await?,
                     Fate::Goes => {}
                 }
-                reader.breathe().await;
+                reader.breathe(pacer).await;
             }
         }
         let staged = writer.finish().await?;

@@ -8,6 +8,7 @@ use record::{BatchHeader, BatchView, HEADER_BYTES, crc_of};
 use shard::File;
 
 use super::PassError;
+use super::pacer::Pacer;
 use crate::budget::PIECE_BYTES_MAX;
 use crate::log::Log;
 use crate::read::{Corruption, Misplaced, ReadError};
@@ -80,10 +81,9 @@ impl SegmentReader {
     }
 
     /// Lets others have a turn, now and then.
-    pub(super) async fn breathe(&mut self) {
+    pub(super) async fn breathe(&mut self, pacer: &Pacer) {
         if self.since_breath_bytes >= BREATH_BYTES {
-            self.since_breath_bytes = 0;
-            self.core.shard.yield_now().await;
+            pacer.breathe(std::mem::take(&mut self.since_breath_bytes)).await;
         }
     }
 

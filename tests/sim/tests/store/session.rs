@@ -76,6 +76,7 @@ pub struct Setup {
     upkeep_interval: Duration,
     compaction_interval: Duration,
     compaction_map_bytes: usize,
+    compaction_percent: u32,
 }
 
 impl Setup {
@@ -91,6 +92,7 @@ impl Setup {
             upkeep_interval: Duration::from_millis(pick(&[10, 1000, 30_000])),
             compaction_interval: Duration::from_millis(pick(&[2, 20, 200])),
             compaction_map_bytes: pick(&[24 * 5, 24 * 100, 64 << 10]) as usize,
+            compaction_percent: pick(&[10, 100, 100]) as u32,
         }
     }
 
@@ -119,6 +121,7 @@ impl Setup {
             upkeep_interval: self.upkeep_interval,
             compaction_interval: self.compaction_interval,
             compaction_map_bytes: self.compaction_map_bytes,
+            compaction_percent: self.compaction_percent,
             ..StoreConfig::new(DATA, shard)
         }
     }
