@@ -208,6 +208,8 @@ impl<E: IndexEntry> Column<E> {
             self.bytes.shrink_to_fit();
             self.dropped = keep_from;
         }
+        // It grew by doubling meanwhile, whether or not a block is full by now.
+        self.bytes.shrink_to(BLOCK_BYTES);
     }
 
     fn floor(&self, at_or_below: impl Fn(&E) -> bool) -> Floor<E> {
