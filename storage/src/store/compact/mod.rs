@@ -230,6 +230,7 @@ impl Pass {
             let mut reader = SegmentReader::open(core, log, meta).await?;
             while reader.next(|| self.check_current(core, log)).await? {
                 let batch = reader.batch();
+                let batch_bytes = batch.bytes().len();
                 let full = if is_short(&batch) {
                     note_batch(&mut keys, &batch, from, expanded_bytes_max)
                 } else {
@@ -247,7 +248,7 @@ impl Pass {
                 if let Some(upto) = full.map_err(PassError::Batch)? {
                     return Ok((keys, upto));
                 }
-                reader.breathe(pacer).await;
+                pacer.breathe(batch_bytes).await;
             }
         }
         Ok((keys, dirty.end))
@@ -273,6 +274,7 @@ impl Pass {
             let mut reader = SegmentReader::open(core, log, meta).await?;
             while reader.next(|| self.check_current(core, log)).await? {
                 let batch = reader.batch();
+                let batch_bytes = batch.bytes().len();
                 let ends_segment = batch.header().next_offset() == end;
                 let fate = if is_short(&batch) {
                     cleaning.fate(&batch, ends_segment)
@@ -285,7 +287,7 @@ impl Pass {
                     Fate::Becomes(bytes) => writer.push(&bytes).await?,
                     Fate::Goes => {}
                 }
-                reader.breathe(pacer).await;
+                pacer.breathe(batch_bytes).await;
             }
         }
         let staged = writer.finish().await?;

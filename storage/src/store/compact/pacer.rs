@@ -9,28 +9,40 @@ use crate::budget::PIECE_BYTES_MAX;
 use crate::compaction::Pace;
 use crate::store::core::StoreCore;
 
+/// Bytes of batches between two chances for others.
+const BREATH_BYTES: usize = 32 << 10;
+
 pub(super) struct Pacer {
     core: Rc<StoreCore>,
     pace: Pace,
     /// Since when it works.
     works_since: Cell<Instant>,
     worked_bytes: Cell<usize>,
+    since_breath_bytes: Cell<usize>,
 }
 
 impl Pacer {
     /// Work begins.
     pub(super) fn new(core: &Rc<StoreCore>) -> Self {
         let pace = Pace::new(core.config.compaction_percent);
-        Self { core: core.clone(), pace, works_since: Cell::new(core.shard.now()), worked_bytes: Cell::new(0) }
+        Self {
+            core: core.clone(),
+            pace,
+            works_since: Cell::new(core.shard.now()),
+            worked_bytes: Cell::new(0),
+            since_breath_bytes: Cell::new(0),
+        }
     }
 
-    /// So many bytes more were worked on: lets others have a turn, and rests once they come to a piece.
+    /// A batch of so many bytes was worked on: lets others have a turn now and then, and rests once batches come to a piece.
     pub(super) async fn breathe(&self, bytes: usize) {
         self.worked_bytes.set(self.worked_bytes.get() + bytes);
-        if self.worked_bytes.get() < PIECE_BYTES_MAX {
-            self.core.shard.yield_now().await;
-        } else {
+        self.since_breath_bytes.set(self.since_breath_bytes.get() + bytes);
+        if self.worked_bytes.get() >= PIECE_BYTES_MAX {
             self.rest().await;
+        } else if self.since_breath_bytes.get() >= BREATH_BYTES {
+            self.since_breath_bytes.set(0);
+            self.core.shard.yield_now().await;
         }
     }
 
@@ -46,5 +58,6 @@ impl Pacer {
         }
         self.works_since.set(self.core.shard.now());
         self.worked_bytes.set(0);
+        self.since_breath_bytes.set(0);
     }
 }

@@ -8,7 +8,6 @@ use record::{BatchHeader, BatchView, HEADER_BYTES, crc_of};
 use shard::File;
 
 use super::PassError;
-use super::pacer::Pacer;
 use crate::budget::PIECE_BYTES_MAX;
 use crate::log::Log;
 use crate::read::{Corruption, Misplaced, ReadError};
@@ -17,8 +16,6 @@ use crate::store::core::StoreCore;
 
 /// No log takes a larger batch; a header that claims one is damaged.
 const BATCH_BYTES_MAX: usize = 64 * MIB;
-/// Bytes of batches between two chances for others.
-const BREATH_BYTES: usize = 32 << 10;
 
 pub(super) struct SegmentReader {
     core: Rc<StoreCore>,
@@ -32,7 +29,6 @@ pub(super) struct SegmentReader {
     /// The batch passed last, within the window.
     batch: std::ops::Range<usize>,
     least: Offset,
-    since_breath_bytes: usize,
 }
 
 impl SegmentReader {
@@ -49,7 +45,6 @@ impl SegmentReader {
             read_to: 0,
             batch: 0..0,
             least: meta.base_offset,
-            since_breath_bytes: 0,
         })
     }
 
@@ -71,20 +66,12 @@ impl SegmentReader {
         }
         self.batch = start..start + header.size_bytes();
         self.least = header.next_offset();
-        self.since_breath_bytes += header.size_bytes();
         Ok(true)
     }
 
     /// The batch passed last.
     pub(super) fn batch(&self) -> BatchView<'_> {
         BatchView::parse(&self.window[self.batch.clone()]).expect("it was parsed when it was passed")
-    }
-
-    /// Lets others have a turn, now and then.
-    pub(super) async fn breathe(&mut self, pacer: &Pacer) {
-        if self.since_breath_bytes >= BREATH_BYTES {
-            pacer.breathe(std::mem::take(&mut self.since_breath_bytes)).await;
-        }
     }
 
     fn position(&self, within: usize) -> u64 {
